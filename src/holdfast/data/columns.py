@@ -1,0 +1,193 @@
+"""Columns of a table as numbers a network can read: fitted once, then applied to any further rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from holdfast.data.labels import rows_text, to_names
+from holdfast.errors import HoldfastError
+
+MOST_CATEGORIES = 64
+MOST_WORDS = 2048
+TEXT_FROM_WORDS = 3.0
+ID_FROM_SHARE = 0.9
+ID_FROM_ROWS = 10
+
+_INDEX_NAME = re.compile(r"unnamed: \d+|id|index|row", re.IGNORECASE)
+_NUMBER_KINDS = {"decimal", "integer", "floating", "mixed-integer-float"}
+
+
+def fit(frame: pd.DataFrame) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """How each column is encoded, as plain JSON values, and why the others are dropped."""
+    fitted: list[dict[str, Any]] = []
+    dropped: dict[str, str] = {}
+    for name in frame.columns:
+        spec = _fit_column(frame[name], str(name))
+        if isinstance(spec, str):
+            dropped[str(name)] = spec
+        else:
+            fitted.append({"name": str(name), **spec})
+    return fitted, dropped
+
+
+def encode(frame: pd.DataFrame, fitted: Sequence[Mapping[str, Any]]) -> NDArray[np.float32]:
+    """The (N, D) features of a table by a fitted encoding; columns it does not name are left alone."""
+    gone = [spec["name"] for spec in fitted if spec["name"] not in frame.columns]
+    if gone:
+        raise HoldfastError(
+            f"the table lacks the column{'s' if len(gone) > 1 else ''} {_quoted(gone)}; it has {_quoted(frame.columns)}"
+        )
+    encoders = {"number": _encode_number, "category": _encode_category, "text": _encode_text}
+    blocks = [encoders[spec["as"]](frame[spec["name"]], spec) for spec in fitted]
+    return np.concatenate(blocks, axis=1, dtype=np.float32)
+
+
+def _fit_column(values: pd.Series[Any], name: str) -> dict[str, Any] | str:
+    if values.isna().all():
+        return "no value in any row"
+    if _is_numeric(values):
+        return _fit_number(values, name)
+    first = values.dropna().iloc[0]
+    if isinstance(first, list | dict | tuple | set | np.ndarray | bytes):
+        raise HoldfastError(
+            f"column {name!r} holds {type(first).__name__} values; a table needs numbers, words or text"
+        )
+    return _fit_words(values)
+
+
+def _is_numeric(values: pd.Series[Any]) -> bool:
+    types = pd.api.types
+    if types.is_bool_dtype(values):
+        return False
+    if types.is_numeric_dtype(values) or types.is_datetime64_any_dtype(values):
+        return True
+    if types.is_timedelta64_dtype(values):
+        return True
+    kind = types.infer_dtype(values, skipna=True)
+    return kind in _NUMBER_KINDS or kind in {"date", "datetime"}
+
+
+def _numbers(values: pd.Series[Any], name: str) -> NDArray[np.float64]:
+    """A column as floats, NaN where missing; dates count seconds since 1970."""
+    if pd.api.types.infer_dtype(values, skipna=True) in {"date", "datetime", "datetime64"}:
+        parsed: Any = (pd.to_datetime(values, utc=True) - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+    elif pd.api.types.is_timedelta64_dtype(values):
+        parsed = values.dt.total_seconds()
+    else:
+        parsed = pd.to_numeric(values, errors="coerce")
+    numbers: NDArray[np.float64] = parsed.to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = values[np.isnan(numbers) & values.notna().to_numpy(dtype=bool)]
+    if len(wrong):
+        raise HoldfastError(
+            f"column {name!r} held numbers in the training data but not in {rows_text(wrong.index)} here "
+            f"(row {wrong.index[0]}: {wrong.iloc[0]!r})"
+        )
+    endless = values.index[np.isinf(numbers)]
+    if len(endless):
+        raise HoldfastError(f"column {name!r} is infinite in {rows_text(endless)}; fill these in or drop those rows")
+    return numbers
+
+
+def _fit_number(values: pd.Series[Any], name: str) -> dict[str, Any] | str:
+    numbers = _numbers(values, name)
+    known = numbers[~np.isnan(numbers)]
+    steps = np.diff(numbers)
+    if _INDEX_NAME.fullmatch(name) and len(numbers) >= ID_FROM_ROWS and bool((steps == 1).all()):
+        return "it counts the rows"
+    median = float(np.median(known))
+    filled = np.where(np.isnan(numbers), median, numbers)
+    constant = bool(known.min() == known.max())
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, scale = float(filled.mean()), float(filled.std())
+    if not np.isfinite([mean, scale]).all():
+        raise HoldfastError(f"column {name!r} spans too wide a range (up to {np.abs(known).max():g})")
+    return {
+        "as": "number",
+        "median": median,
+        "mean": median if constant else mean,
+        "scale": 0.0 if constant else scale,
+        "gaps": len(known) < len(numbers),
+    }
+
+
+def _encode_number(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray[np.float32]:
+    numbers = _numbers(values, spec["name"])
+    gaps = np.isnan(numbers)
+    filled = np.where(gaps, spec["median"], numbers)
+    # A column that was constant says nothing, whatever it holds now.
+    with np.errstate(over="ignore"):
+        scaled = (filled - spec["mean"]) / spec["scale"] if spec["scale"] else np.zeros_like(filled)
+        block = np.stack([scaled, gaps] if spec["gaps"] else [scaled], axis=1).astype(np.float32)
+    wild = np.flatnonzero(~np.isfinite(block[:, 0]))
+    if len(wild):
+        raise HoldfastError(f"column {spec['name']!r} is beyond all bounds in {rows_text(values.index[wild])}")
+    return block
+
+
+def _fit_words(values: pd.Series[Any]) -> dict[str, Any] | str:
+    codes, names = to_names(values)
+    known = codes[codes >= 0]
+    share = len(names) / len(known)
+    words = float(np.array([len(name.split()) for name in names])[known].mean())
+    if words >= TEXT_FROM_WORDS and (len(names) > MOST_CATEGORIES or share > 0.5):
+        return _fit_text([names[code] for code in known])
+    if share > ID_FROM_SHARE and len(known) >= ID_FROM_ROWS:
+        return "almost every row has its own value"
+    counts = np.bincount(known, minlength=len(names))
+    common = sorted(range(len(names)), key=lambda i: (-counts[i], names[i]))
+    capped = len(names) > MOST_CATEGORIES
+    kept = common[: MOST_CATEGORIES - 1] if capped else common
+    return {
+        "as": "category",
+        "values": sorted(names[i] for i in kept),
+        "other": capped,
+        "missing": len(known) < len(codes),
+    }
+
+
+def _encode_category(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray[np.float32]:
+    """One-hot; an unlisted value is 'other' where training had such, else all zero."""
+    codes, names = to_names(values)
+    width = len(spec["values"])
+    place = {name: i for i, name in enumerate(spec["values"])}
+    elsewhere = width if spec["other"] else -1
+    absent = width + int(spec["other"]) if spec["missing"] else -1
+    column = np.array([*(place.get(name, elsewhere) for name in names), absent])[codes]
+    block = np.zeros((len(codes), width + int(spec["other"]) + int(spec["missing"])), dtype=np.float32)
+    hit = column >= 0
+    block[np.flatnonzero(hit), column[hit]] = 1
+    return block
+
+
+def _fit_text(texts: list[str]) -> dict[str, Any] | str:
+    counter = _vectorizer(min_df=2, max_features=MOST_WORDS)
+    try:
+        counter.fit(texts)
+    except ValueError:
+        return "text in which no word occurs in two rows"
+    words = counter.get_feature_names_out()
+    return {"as": "text", "words": words.tolist(), "idf": counter.idf_.astype(float).tolist()}
+
+
+def _encode_text(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray[np.float32]:
+    codes, names = to_names(values)
+    texts = np.array([*names, ""], dtype=object)[codes]
+    counter = _vectorizer(vocabulary=spec["words"])
+    counter.idf_ = np.asarray(spec["idf"], dtype=np.float32)
+    block: NDArray[np.float32] = counter.transform(texts).toarray()
+    return block
+
+
+def _vectorizer(**options: Any) -> Any:
+    return TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **options)
+
+
+def _quoted(names: Any) -> str:
+    return ", ".join(repr(str(name)) for name in names)

@@ -1,0 +1,237 @@
+"""Images: folders with one subfolder per class, and pictures decoded from files or bytes."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
+
+from holdfast.data.labels import class_numbers
+from holdfast.data.rows import Rows
+from holdfast.errors import HoldfastError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+LONGEST_SIDE = 64
+TEST_FOLDERS = ("test", "val", "valid", "validation")
+
+# Pillow would also hand PostScript to an interpreter outside this process.
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+_GREY = {"1", "L", "LA", "La", "I", "F"}
+_BATCH = 64
+_THREADS = min(8, os.cpu_count() or 1)
+
+Size = int | tuple[int, int]
+T = TypeVar("T")
+
+
+def read(
+    folder: Path,
+    *,
+    recipe: Mapping[str, Any] | None = None,
+    skip_broken: bool = False,
+    image_size: Size | None = None,
+) -> tuple[Rows, Rows | None]:
+    """The images of a folder whose subfolders are classes, or that holds `train` and `test` (or `val`) so.
+
+    Images become (N, C, H, W) bytes of one size, stretched where their sides differ. Grey if all training
+    images are, else RGB. Rows are sorted by file name, which is also the name of the row.
+
+    Parameters
+    ----------
+    recipe: size, channels and classes of an earlier reading, to be used again.
+    skip_broken: leave out images that cannot be decoded instead of giving up.
+    image_size: a side or (height, width); by default the most common size of the training images, reduced to
+        64 pixels on its long side if it is larger.
+    """
+    train_root, test_root = _splits(folder)
+    train = _labelled(train_root, folder)
+    if recipe is None:
+        recipe = _recipe([folder / name for name, _ in train], train, image_size, skip_broken)
+    rows = _rows(folder, train, recipe, skip_broken)
+    if test_root is None:
+        return rows, None
+    return rows, _rows(folder, _labelled(test_root, folder), recipe, skip_broken)
+
+
+def read_inputs(path: Path, recipe: Mapping[str, Any], skip_broken: bool = False) -> tuple[Tensor, tuple[str, ...]]:
+    """One image file, or all images of a folder (of its test set if it has one), and their names."""
+    if path.is_dir():
+        _, test_root = _splits(path)
+        files = _files(test_root or path)
+        names = [file.relative_to(path).as_posix() for file in files]
+    else:
+        files, names = [path], [path.name]
+    if not files:
+        raise HoldfastError(f"{path} holds no images ({', '.join(SUFFIXES)})")
+    x, kept = decode(files, [str(file) for file in files], recipe, skip_broken)
+    return x, tuple(names[i] for i in kept)
+
+
+def measure(
+    sources: Sequence[Path | bytes], names: Sequence[str], image_size: Size | None, skip_broken: bool
+) -> dict[str, Any]:
+    """Size and channels that suit images best, as the part of a recipe."""
+    seen, _ = _each(_look, sources, names, skip_broken)
+    if image_size is None:
+        (height, width), _ = Counter(size for size, _ in seen).most_common(1)[0]
+        shrink = min(1.0, LONGEST_SIDE / max(height, width))
+        size = [max(1, round(height * shrink)), max(1, round(width * shrink))]
+    else:
+        size = [image_size, image_size] if isinstance(image_size, int) else list(image_size)
+        if len(size) != 2 or min(size) < 1:
+            raise HoldfastError(f"an image size is a positive side or (height, width), not {image_size}")
+    return {"kind": "image", "size": size, "channels": 1 if all(grey for _, grey in seen) else 3}
+
+
+def decode(
+    sources: Sequence[Path | bytes], names: Sequence[str], recipe: Mapping[str, Any], skip_broken: bool
+) -> tuple[Tensor, list[int]]:
+    """Images as (N, C, H, W) bytes, and the places in `sources` of those that could be decoded."""
+    (height, width), channels = recipe["size"], recipe["channels"]
+
+    def one(source: Path | bytes) -> NDArray[np.uint8]:
+        return _pixels(source, height, width, channels)
+
+    pixels, kept = _each(one, sources, names, skip_broken)
+    return torch.from_numpy(np.stack(pixels)), kept
+
+
+def _each(
+    work: Callable[[Path | bytes], T],
+    sources: Sequence[Path | bytes],
+    names: Sequence[str],
+    skip_broken: bool,
+) -> tuple[list[T], list[int]]:
+    """The work done on each image in parallel, in order, and the places of those on which it succeeded."""
+
+    def attempt(source: Path | bytes) -> tuple[T | None, str]:
+        try:
+            return work(source), ""
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            return None, "has too many pixels to be safe to decode"
+        except UnidentifiedImageError:
+            return None, "is no image of a known format"
+        # Damaged bytes make the decoders raise nearly anything.
+        except Exception as error:
+            return None, f"cannot be decoded: {error}"
+
+    # Tiny images cost less than handing each to a thread would.
+    batches = [sources[i : i + _BATCH] for i in range(0, len(sources), _BATCH)]
+    results: list[T] = []
+    kept: list[int] = []
+    with warnings.catch_warnings(), ThreadPoolExecutor(_THREADS) as pool:
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        done = pool.map(lambda batch: [attempt(source) for source in batch], batches)
+        for i, (result, problem) in enumerate(chain.from_iterable(done)):
+            if result is not None:
+                results.append(result)
+                kept.append(i)
+            elif not skip_broken:
+                pool.shutdown(cancel_futures=True)
+                raise HoldfastError(f"{names[i]} {problem}; mend it or pass --skip-broken")
+    if not results:
+        raise HoldfastError(f"none of the {len(sources)} images can be decoded (the first is {names[0]})")
+    return results, kept
+
+
+def _open(source: Path | bytes) -> Image.Image:
+    file = io.BytesIO(source) if isinstance(source, bytes) else source
+    return Image.open(file, formats=_FORMATS)
+
+
+def _look(source: Path | bytes) -> tuple[tuple[int, int], bool]:
+    """Height and width as displayed, and whether the image is grey, from the head of the file alone."""
+    with _open(source) as image:
+        turned = "exif" in image.info and image.getexif().get(0x0112, 1) >= 5
+        size = (image.width, image.height) if turned else (image.height, image.width)
+        return size, image.mode in _GREY or image.mode.startswith("I;16")
+
+
+def _pixels(source: Path | bytes, height: int, width: int, channels: int) -> NDArray[np.uint8]:
+    """An image as (C, height, width) bytes."""
+    with _open(source) as opened:
+        # Lets JPEG decode at a fraction of its size, never below twice the size asked for.
+        opened.draft(None, (2 * max(height, width),) * 2)
+        turned = ImageOps.exif_transpose(opened) if "exif" in opened.info else opened
+        image = _plain(turned).convert("L" if channels == 1 else "RGB")
+    if image.size != (width, height):
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+    pixels = np.array(image, dtype=np.uint8)
+    return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _plain(image: Image.Image) -> Image.Image:
+    """An image in eight bits per channel and without a palette."""
+    if image.mode == "P":
+        return image.convert("RGBA")
+    if image.mode == "I" or image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image) // 256).clip(0, 255).astype(np.uint8))
+    return image
+
+
+def _splits(folder: Path) -> tuple[Path, Path | None]:
+    """The folders of the training and of the test classes."""
+    train = folder / "train"
+    # A class may be called 'train' too; then its folder holds images.
+    if not train.is_dir() or not _subfolders(train) or _images_in(train):
+        return folder, None
+    found = [folder / name for name in TEST_FOLDERS if (folder / name).is_dir()]
+    return train, found[0] if found else None
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _is_image(name: str) -> bool:
+    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
+
+
+def _images_in(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir() if _is_image(entry.name)]
+
+
+def _files(folder: Path) -> list[Path]:
+    """All images below a folder, sorted by their paths."""
+    found = [Path(at, name) for at, _, names in os.walk(folder) for name in names if _is_image(name)]
+    return sorted(file for file in found if not any(p.startswith(".") for p in file.relative_to(folder).parts))
+
+
+def _labelled(root: Path, folder: Path) -> list[tuple[str, str]]:
+    """(path relative to the folder, class) of each image."""
+    found = [(file.relative_to(folder).as_posix(), sub.name) for sub in _subfolders(root) for file in _files(sub)]
+    if found:
+        return found
+    if _images_in(root):
+        raise HoldfastError(f"{root} holds images but no subfolders; sort them into one folder per class")
+    raise HoldfastError(f"{root} holds no images in subfolders ({', '.join(SUFFIXES)})")
+
+
+def _recipe(
+    files: list[Path], train: list[tuple[str, str]], image_size: Size | None, skip_broken: bool
+) -> dict[str, Any]:
+    classes, _ = class_numbers({"the folder": pd.Series([label for _, label in train], dtype=object)})
+    seen = measure(files, [str(file) for file in files], image_size, skip_broken)
+    return {**seen, "classes": list(classes)}
+
+
+def _rows(folder: Path, found: list[tuple[str, str]], recipe: Mapping[str, Any], skip_broken: bool) -> Rows:
+    files = [folder / name for name, _ in found]
+    labels = pd.Series([label for _, label in found], dtype=object)
+    classes, numbers = class_numbers({str(folder): labels}, classes=recipe["classes"])
+    x, kept = decode(files, [str(file) for file in files], recipe, skip_broken)
+    names = tuple(found[i][0] for i in kept)
+    return Rows(x, numbers[str(folder)][kept], classes, names, recipe=recipe)

@@ -1,0 +1,162 @@
+"""One door for all data: looks at a path and reads what it finds there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from holdfast.data import arrays, cifar, images, mnist, pickles, tables
+from holdfast.data.labels import Missing, Task
+from holdfast.data.rows import Rows
+from holdfast.errors import HoldfastError
+
+UNDERSTOOD = (
+    "tables (.csv, .tsv, .csv.gz, .tsv.gz, .parquet), arrays (.npz), a folder of images with one subfolder "
+    "per class, a folder of MNIST idx files, a folder of CIFAR-10 or CIFAR-100 python batches"
+)
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    truth: str | None = None,
+    task: Task | None = None,
+    recipe: Mapping[str, Any] | None = None,
+    missing_labels: Missing = "error",
+    skip_broken: bool = False,
+    trust_pickle: bool = False,
+    image_size: images.Size | None = None,
+) -> tuple[Rows, Rows | None]:
+    """The training rows at a path, and the test rows where the source itself ships some.
+
+    Parameters
+    ----------
+    path: a table (CSV, TSV, Parquet), an npz file, or a folder of images, MNIST or CIFAR files.
+    label, truth: columns of a table that hold the labels and, where they are known, the true labels.
+    task: classes or numbers to predict; by default the labels decide.
+    recipe: the `Rows.recipe` of an earlier reading, to prepare these rows the same way.
+    missing_labels: what to do with rows that have no label.
+    skip_broken: leave out images that cannot be decoded.
+    trust_pickle: read .pkl, .pickle, .pt and .pth files, which may run any code.
+    image_size: side or (height, width) of images read from files; see `images.read` for the default.
+    """
+    _check_choice("task", task, (None, *get_args(Task)))
+    _check_choice("missing_labels", missing_labels, get_args(Missing))
+    found = Path(path)
+    kind = _kind(found)
+    _check_recipe(kind, found, recipe)
+    _check_options(kind, found, label or truth, task, image_size)
+    if kind == "table":
+        rows = tables.read(found, label=label, truth=truth, task=task, recipe=recipe, missing=missing_labels)
+        return rows, None
+    if kind == "images":
+        return images.read(found, recipe=recipe, skip_broken=skip_broken, image_size=image_size)
+    if kind == "mnist":
+        return mnist.read(found, recipe=recipe)
+    if kind == "cifar":
+        return cifar.read(found, recipe=recipe)
+    if kind == "image":
+        raise HoldfastError(f"{found} is a single image; pass the folder whose subfolders are the classes")
+    return arrays.build(
+        arrays.load(found) if kind == "npz" else pickles.load(found, trust_pickle=trust_pickle),
+        str(found),
+        task=task,
+        recipe=recipe,
+        missing=missing_labels,
+        skip_broken=skip_broken,
+        image_size=image_size,
+    )
+
+
+def read_inputs(
+    path: str | os.PathLike[str],
+    recipe: Mapping[str, Any],
+    *,
+    skip_broken: bool = False,
+    trust_pickle: bool = False,
+) -> tuple[Tensor, tuple[str, ...] | None]:
+    """Inputs to predict on, prepared by a recipe, and the names of the rows; labels are not needed.
+
+    Of a source that ships a test set, the test set is read.
+    """
+    found = Path(path)
+    kind = _kind(found)
+    _check_recipe(kind, found, recipe)
+    x, names = _inputs(found, kind, recipe, skip_broken, trust_pickle)
+    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+        raise HoldfastError(f"{found} holds NaN or infinite features; fill them in or drop those rows")
+    return x, names
+
+
+def _inputs(
+    path: Path, kind: str, recipe: Mapping[str, Any], skip_broken: bool, trust_pickle: bool
+) -> tuple[Tensor, tuple[str, ...] | None]:
+    if kind == "table":
+        return tables.read_inputs(path, recipe)
+    if kind == "mnist":
+        return mnist.read_inputs(path, recipe)
+    if kind == "cifar":
+        return cifar.read_inputs(path, recipe)
+    if kind in ("images", "image"):
+        return images.read_inputs(path, recipe, skip_broken)
+    held = arrays.load(path) if kind == "npz" else pickles.load(path, trust_pickle=trust_pickle)
+    return arrays.inputs_of(held, str(path), recipe, skip_broken)
+
+
+def _kind(path: Path) -> str:
+    """What is found at a path, by its name and, for a folder, by the names in it."""
+    try:
+        if path.is_dir():
+            list(path.iterdir())
+            return "mnist" if mnist.is_mnist(path) else "cifar" if cifar.is_cifar(path) else "images"
+        with path.open("rb"):
+            pass
+    except FileNotFoundError:
+        raise HoldfastError(f"{path} does not exist") from None
+    except OSError as error:
+        raise HoldfastError(f"{path} cannot be read: {error.strerror}") from None
+    suffixes = {
+        "table": tables.SUFFIXES,
+        "npz": (".npz",),
+        "pickle": pickles.SUFFIXES,
+        "image": images.SUFFIXES,
+    }
+    for kind, endings in suffixes.items():
+        if path.name.lower().endswith(endings):
+            return kind
+    raise HoldfastError(f"{path} is of no kind that can be read; understood are {UNDERSTOOD}")
+
+
+def _check_choice(option: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise HoldfastError(f"{option} is one of {listed}, not {value!r}")
+
+
+def _check_recipe(kind: str, path: Path, recipe: Mapping[str, Any] | None) -> None:
+    if recipe is None:
+        return
+    allowed = {"table": ("table",), "npz": ("array", "image"), "pickle": ("array", "image")}
+    fitted = recipe.get("kind")
+    if fitted not in ("table", "array", "image"):
+        raise HoldfastError("the recipe is not one that a reading of rows left behind")
+    if fitted not in allowed.get(kind, ("image",)):
+        raise HoldfastError(f"{path} does not fit a model that was fitted on rows of kind {fitted!r}")
+
+
+def _check_options(
+    kind: str, path: Path, column: str | None, task: Task | None, image_size: images.Size | None
+) -> None:
+    """Options that the source cannot heed are refused rather than ignored."""
+    if column is not None and kind != "table":
+        raise HoldfastError(f"{path} has no columns, so none is named {column!r}; name columns for tables only")
+    if task == "regression" and kind in ("images", "mnist", "cifar"):
+        raise HoldfastError(f"{path} holds classes, not numbers to regress on; leave --task out")
+    if image_size is not None and kind in ("table", "mnist", "cifar"):
+        raise HoldfastError(f"{path} holds no image files to resize; leave --image-size out")

@@ -1,0 +1,144 @@
+"""Rows: the one form in which examples enter the library, whatever file they came from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, Subset
+
+from holdfast.errors import HoldfastError
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Examples and the labels they were given.
+
+    Parameters
+    ----------
+    x: inputs, (N, ...). Bytes (uint8) are images and reach the network as floats in [0, 1]; a map-style
+        dataset yields the input of row i, or a tuple that begins with it.
+    y: (N,) int64 classes, or (N, q) float32 targets.
+    classes: class names in the order of their numbers; None for regression.
+    names: a file name or key for each row, for reports.
+    truth: true labels where they are known, of the shape of y. Only measurements read them, never a method.
+    recipe: how further rows of the same kind are prepared, as plain JSON values.
+    """
+
+    x: Tensor | Dataset[Any]
+    y: Tensor
+    classes: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
+    truth: Tensor | None = None
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = len(self.y)
+        if n == 0:
+            raise HoldfastError("the data holds no rows")
+        if len(self.x) != n:  # type: ignore[arg-type]
+            raise HoldfastError(f"{len(self.x)} inputs but {n} labels; each row needs one of both")  # type: ignore[arg-type]
+        if self.truth is not None and self.truth.shape != self.y.shape:
+            raise HoldfastError(
+                f"true labels of shape {tuple(self.truth.shape)} beside labels of shape {tuple(self.y.shape)}"
+            )
+        if isinstance(self.x, Tensor) and self.x.is_floating_point():
+            bad = ~torch.isfinite(self.x.reshape(n, -1)).all(1)
+            if bad.any():
+                raise HoldfastError(f"{_some(bad)} hold NaN or infinite features; fill them in or drop those rows")
+        if self.classes is None:
+            self._check_targets()
+        else:
+            self._check_labels(self.classes)
+
+    def _check_targets(self) -> None:
+        if not self.y.is_floating_point():
+            raise HoldfastError("targets of a regression must be floats; pass class names to classify")
+        bad = ~torch.isfinite(self.y.reshape(len(self.y), -1)).all(1)
+        if bad.any():
+            raise HoldfastError(f"{_some(bad)} have a NaN or infinite target; drop those rows")
+
+    def _check_labels(self, classes: tuple[str, ...]) -> None:
+        if len(classes) < 2:
+            raise HoldfastError(
+                f"only one class ({classes[0] if classes else 'none'}); a classifier needs at least two"
+            )
+        bad = (self.y < 0) | (self.y >= len(classes))
+        if bad.any():
+            row = int(bad.nonzero()[0])
+            raise HoldfastError(
+                f"{_some(bad)} have a label outside the {len(classes)} classes (row {row}: {int(self.y[row])})"
+            )
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        first = self.x[0]
+        return tuple((first[0] if isinstance(first, (tuple, list)) else first).shape)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of inputs and labels (of a dataset: of labels alone), to tell one set of rows from another."""
+        digest = hashlib.sha256(self.y.contiguous().numpy().tobytes())
+        if isinstance(self.x, Tensor):
+            digest.update(self.x.contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def take(self, index: Tensor) -> Rows:
+        """The rows of an index, in its order."""
+        x = self.x[index] if isinstance(self.x, Tensor) else Subset(self.x, index.tolist())
+        names = None if self.names is None else tuple(self.names[i] for i in index.tolist())
+        truth = None if self.truth is None else self.truth[index]
+        return replace(self, x=x, y=self.y[index], names=names, truth=truth)
+
+    def split(self, fraction: float, seed: int) -> tuple[Rows, Rows]:
+        """A random share of the rows set apart: (the rest, the share)."""
+        if not 0 < fraction < 1:
+            raise HoldfastError(f"a held-out share must lie between 0 and 1, not {fraction:g}")
+        apart = round(fraction * len(self))
+        if not 0 < apart < len(self):
+            raise HoldfastError(f"{len(self)} rows are too few to hold out a share of {fraction:g}")
+        order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
+        return self.take(order[apart:].sort().values), self.take(order[:apart].sort().values)
+
+
+def as_rows(data: Rows | tuple[Any, Any], like: Rows | None = None) -> Rows:
+    """Rows of a pair (inputs, labels): arrays, tensors or a map-style dataset, and labels of any kind.
+
+    Labels that are floats of two dimensions, or of fractions, are targets; anything else names classes. ``like``
+    gives the classes of the rows that these belong with.
+    """
+    if isinstance(data, Rows):
+        return data
+    x, given = data
+    if not isinstance(x, (Tensor, Dataset)):
+        x = torch.as_tensor(np.asarray(x))
+    if isinstance(x, Tensor) and x.dtype not in (torch.uint8, torch.float32):
+        x = x.float()
+    labels = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    fractions = labels.dtype.kind == "f" and (labels.ndim == 2 or bool((labels % 1 != 0).any()))
+    if fractions if like is None else like.classes is None:
+        return Rows(x, torch.as_tensor(labels.reshape(len(labels), -1)).float())
+    if labels.ndim != 1:
+        raise HoldfastError(f"labels need one dimension, not the shape {labels.shape}; targets must be floats")
+    found = np.unique(labels) if like is None else None
+    names = tuple(str(name) for name in found) if found is not None else (like.classes if like else None)
+    assert names is not None
+    number = {name: k for k, name in enumerate(names)}
+    # A label that is no class becomes -1, which Rows refuses by row.
+    return Rows(x, torch.tensor([number.get(str(label), -1) for label in labels]), names)
+
+
+def _some(bad: Tensor, shown: int = 3) -> str:
+    """'12 rows (4, 9, 30, ...)' of a mask."""
+    rows = bad.nonzero().flatten().tolist()
+    listed = ", ".join(map(str, rows[:shown])) + (", ..." if len(rows) > shown else "")
+    return f"{len(rows)} row{'s' if len(rows) > 1 else ''} ({listed})"

@@ -1,0 +1,180 @@
+"""The feed: rows in, shuffled, augmented and mixed batches out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from holdfast.data.rows import Rows
+from holdfast.errors import HoldfastError
+from holdfast.functional.capture import penultimate
+from holdfast.method import Batch, Plan
+from holdfast.task import Task, task_of
+
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+
+
+class PadCropFlip:
+    """Pad by four pixels, crop back at random, mirror half of the images: a batch at a time.
+
+    Shape: (B, C, H, W) -> (B, C, H, W). He et al. 2016; the CRUST recipe.
+    """
+
+    def __init__(self, pad: int = 4, flip: bool = True) -> None:
+        self.pad = pad
+        self.flip = flip
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        count, _, height, width = x.shape
+        offset = torch.randint(0, 2 * self.pad + 1, (2, count, 1), generator=generator)
+        rows = offset[0] + torch.arange(height)
+        columns = offset[1] + torch.arange(width)
+        if self.flip:
+            mirrored = torch.rand(count, 1, generator=generator) < 0.5
+            columns = torch.where(mirrored, columns.flip(1), columns)
+        padded = F.pad(x, (self.pad,) * 4).permute(0, 2, 3, 1)
+        picked = padded[torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
+        return picked.permute(0, 3, 1, 2)
+
+
+class Feed:
+    """The training rows as methods see them: inputs, given labels, and nothing of the truth.
+
+    Parameters
+    ----------
+    rows: the training rows. Tensors are gathered in memory; any map-style dataset goes through a ``DataLoader``.
+    batch_size: examples in a batch.
+    augment: applied to each batch of inputs, once for each view.
+    device: where batches go.
+    seed: of the generator from which shuffling, augmentation and the draws of a plan come.
+    workers: processes that load a map-style dataset.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        batch_size: int = 128,
+        augment: Augment | None = None,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+        workers: int = 0,
+    ) -> None:
+        if batch_size < 1:
+            raise HoldfastError(f"a batch needs at least one row, not {batch_size}")
+        if batch_size > len(rows):
+            raise HoldfastError(
+                f"{len(rows)} rows are fewer than a batch of {batch_size}; "
+                f"pass a batch size of at most {len(rows)} (--batch-size)"
+            )
+        self.task: Task = task_of(rows.y, None if rows.classes is None else len(rows.classes))
+        self.y = rows.y.to(device)
+        self.batch_size = batch_size
+        self.augment = augment
+        self.device = torch.device(device)
+        self.generator = torch.Generator().manual_seed(seed)
+        self._x = rows.x
+        self._workers = workers
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def batches(self, plan: Plan | None = None, views: int = 1) -> Iterator[Batch]:
+        """One epoch of shuffled batches; a last batch of one row joins the batch before it."""
+        plan = plan or Plan(torch.arange(len(self)))
+        order = torch.randperm(len(plan.index), generator=self.generator)
+        parts = list(order.split(self.batch_size))
+        if len(parts) > 1 and len(parts[-1]) == 1:
+            parts[-2:] = [torch.cat(parts[-2:])]
+        index = plan.index.cpu()
+        picks = [index[part] for part in parts]
+        mixes = [] if plan.partner is None else [plan.partner.cpu()[part] for part in parts]
+        inputs = self._load(picks)
+        partners = self._load(mixes)
+        for part, rows, x in zip(parts, picks, inputs, strict=True):
+            rows = rows.to(self.device)
+            y = (self.y if plan.target is None else plan.target)[rows]
+            weight = torch.ones(len(part)) if plan.weight is None else plan.weight.cpu()[part]
+            seen = [self._view(x) for _ in range(views)]
+            if plan.partner is not None and plan.share is not None:
+                share = plan.share.cpu()[part].to(self.device)
+                other = next(partners)
+                seen = [_mix(view, self._view(other), share) for view in seen]
+                mixed = (self.y if plan.target is None else plan.target)[plan.partner.cpu()[part].to(self.device)]
+                y = _mix(self.task.encode(y), self.task.encode(mixed), share)
+            yield Batch(seen[0] if views == 1 else tuple(seen), y, rows, weight.to(self.device))
+
+    def steps(self, plan: Plan | None = None) -> int:
+        """How many batches an epoch has."""
+        return max(1, math.ceil(len(self if plan is None else plan.index) / self.batch_size))
+
+    @torch.no_grad()
+    def outputs(self, net: nn.Module) -> Tensor:
+        """(N, q) outputs of a network for all rows in order: evaluation mode, no augmentation, no gradient."""
+        return evaluate(net, self._inputs())
+
+    @torch.no_grad()
+    def features(self, net: nn.Module) -> tuple[Tensor, Tensor]:
+        """(N, q) outputs and (N, d) inputs of the output layer, for all rows in order."""
+        with penultimate(net) as caught:
+            output = evaluate(net, self._inputs())
+        return output, torch.cat(caught)
+
+    def _inputs(self, size: int = 1024) -> Iterator[Tensor]:
+        for x in self._load(list(torch.arange(len(self)).split(size))):
+            yield as_float(x.to(self.device))
+
+    def _view(self, x: Tensor) -> Tensor:
+        if self.augment is not None:
+            x = self.augment(x, self.generator)
+        return as_float(x.to(self.device))
+
+    def _load(self, picks: list[Tensor]) -> Iterator[Tensor]:
+        if isinstance(self._x, Tensor):
+            return (self._x[pick] for pick in picks)
+        return iter(_loader(self._x, picks, self._workers)) if picks else iter(())
+
+
+def inputs_of(x: Tensor | Dataset[Any], device: torch.device | str, size: int = 1024) -> Iterator[Tensor]:
+    """Inputs of any rows in order, in chunks that fit a forward pass, as floats on a device."""
+    count = len(x)  # type: ignore[arg-type]
+    picks = list(torch.arange(count).split(size))
+    loaded = (x[pick] for pick in picks) if isinstance(x, Tensor) else iter(_loader(x, picks, 0))
+    for chunk in loaded:
+        yield as_float(chunk.to(device))
+
+
+@torch.no_grad()
+def evaluate(net: nn.Module, inputs: Iterator[Tensor]) -> Tensor:
+    """(N, q) outputs in evaluation mode; the network's mode is put back afterwards."""
+    training = net.training
+    net.eval()
+    try:
+        return torch.cat([net(x).float() for x in inputs])
+    finally:
+        net.train(training)
+
+
+def as_float(x: Tensor) -> Tensor:
+    """Bytes are pixels: floats in [0, 1]. Anything else stays."""
+    return x.float().div_(255) if x.dtype == torch.uint8 else x
+
+
+def _mix(x: Tensor, other: Tensor, share: Tensor) -> Tensor:
+    return torch.lerp(x, other, share.to(x.dtype).reshape(-1, *[1] * (x.dim() - 1)))
+
+
+def _loader(data: Dataset[Any], picks: list[Tensor], workers: int) -> DataLoader[Any]:
+    return DataLoader(
+        data, batch_sampler=[pick.tolist() for pick in picks], collate_fn=_stack_inputs, num_workers=workers
+    )
+
+
+def _stack_inputs(items: list[Any]) -> Tensor:
+    return torch.stack([torch.as_tensor(item[0] if isinstance(item, (tuple, list)) else item) for item in items])

@@ -1,0 +1,309 @@
+"""CRUST: train on coresets whose loss gradients lie together."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.errors import HoldfastError
+from holdfast.functional.capture import output_layer
+from holdfast.method import Method, Nets, Plan
+from holdfast.select import centrality, cluster_weights, facility_location, nearest, radius_weights
+
+if TYPE_CHECKING:
+    from holdfast.feed import Feed
+
+Group = Literal["predicted", "observed", "one"]
+Proxy = Literal["logits", "features"]
+Select = Literal["central", "facility"]
+Weights = Literal["none", "cluster", "radius"]
+Mix = Literal["none", "cluster", "same_label"]
+Rest = Literal["refine", "drop"]
+
+
+class Crust(Method):
+    """In each epoch and class, keep the examples whose gradients lie together; wrong labels scatter.
+
+    The proxy of a gradient is that at the logits, ``g_i = p_i - y_i`` (equation 9 of the paper), or at the
+    penultimate features, ``W^T g_i``. Inside each predicted class a coreset is chosen by medoids
+    (equations 6 and 10) or by centrality. What the coreset leaves out is dropped, or stays with the label
+    that the network has come to expect in place of the given one.
+
+    Parameters
+    ----------
+    fraction: share of each class in the coreset, in (0, 1]; one for all or one for each class. None finds it
+        in each class: as many as there are examples whose given label agrees with the averaged prediction.
+    group: select inside each predicted class (the paper), observed class (the authors' code), or over all.
+        Regression groups quantile bins of the prediction, as many as ``bins``.
+    proxy: gradient at the logits, or at the penultimate features.
+    select: "central", the points nearest to all others (what the authors' code does), or "facility", greedy
+        medoids by marginal gain (the paper).
+    weights: the loss weight of a coreset example: none, the size of its cluster, or the number of examples
+        within ``radius``.
+    mix: mix each example with a member of its cluster (the paper), with any example of the same given label
+        (the authors' code), or not at all; the share of the partner is Beta(alpha[0], alpha[1]).
+    rest: "refine" trains the examples outside the coreset towards the averaged prediction; "drop" leaves
+        them out.
+    memory: how much of the averaged prediction stays from epoch to epoch, in [0, 1).
+    average: over how many epochs the weights of the predicting network are averaged; 0 does not.
+    warmup: epochs of ordinary training before the first selection.
+    every: epochs between selections.
+
+    Differs from the paper: see ``Crust.paper`` for its choices. The default selects by centrality, since
+    medoids by marginal gain seek coverage and so reach for outliers once the dense, clean part is covered.
+    It needs no noise rate, refines instead of dropping, and averages predictions and weights.
+
+    Reference: Mirzasoleiman, Cao and Leskovec, "Coresets for Robust Training of Neural Networks against Noisy
+    Labels", NeurIPS 2020.
+
+    >>> Crust(fraction=0.5, rest="drop")
+    Crust(fraction=0.5, rest='drop')
+    """
+
+    belief: Tensor
+    kept: Tensor
+    load: Tensor
+    partner: Tensor
+    rounds: Tensor
+    steps: Tensor
+
+    def __init__(
+        self,
+        fraction: float | Sequence[float] | None = None,
+        *,
+        group: Group = "predicted",
+        bins: int = 1,
+        proxy: Proxy = "logits",
+        select: Select = "central",
+        weights: Weights = "none",
+        radius: float = 2.0,
+        mix: Mix = "none",
+        alpha: tuple[float, float] = (1.0, 1.0),
+        rest: Rest = "refine",
+        memory: float = 0.8,
+        average: float = 1.0,
+        warmup: int = 2,
+        every: int = 1,
+    ) -> None:
+        super().__init__()
+        for value in () if fraction is None else (fraction,) if isinstance(fraction, (int, float)) else fraction:
+            if not 0 < value <= 1:
+                raise HoldfastError(f"a coreset fraction must lie in (0, 1], not {value:g}")
+        for name, chosen, kinds in (
+            ("group", group, Group),
+            ("proxy", proxy, Proxy),
+            ("select", select, Select),
+            ("weights", weights, Weights),
+            ("mix", mix, Mix),
+            ("rest", rest, Rest),
+        ):
+            if chosen not in get_args(kinds):
+                raise HoldfastError(f"{name} is one of {', '.join(get_args(kinds))}, not {chosen!r}")
+        if not 0 <= memory < 1:
+            raise HoldfastError(f"memory must lie in [0, 1), not {memory:g}")
+        if every < 1 or bins < 1 or warmup < 0:
+            raise HoldfastError("every and bins must be at least 1, warmup at least 0")
+        self.fraction = fraction
+        self.group = group
+        self.bins = bins
+        self.proxy = proxy
+        self.select = select
+        self.weights = weights
+        self.radius = radius
+        self.mix = mix
+        self.alpha = alpha
+        self.rest = rest
+        self.memory = memory
+        self.average = average
+        self.warmup = warmup
+        self.every = every
+        self._epoch = 0
+
+    @classmethod
+    def paper(cls, fraction: float = 0.5) -> Crust:
+        """Algorithm 1: predicted classes, greedy medoids, cluster weights, mixing inside the cluster."""
+        return cls(
+            fraction,
+            select="facility",
+            weights="cluster",
+            mix="cluster",
+            rest="drop",
+            memory=0,
+            average=0,
+            warmup=5,
+        )
+
+    @classmethod
+    def authors(cls, fraction: float = 0.5) -> Crust:
+        """The released code: observed classes, features, centrality, radius weights, partners of the same label."""
+        return cls(
+            fraction,
+            group="observed",
+            proxy="features",
+            weights="radius",
+            mix="same_label",
+            alpha=(0.1, 1.0),
+            rest="drop",
+            memory=0,
+            average=0,
+            warmup=5,
+        )
+
+    def begin(self, nets: Nets, data: Feed) -> None:
+        super().begin(nets, data)
+        n, device = len(data), data.device
+        self.register_buffer("belief", torch.zeros(n, data.task.outputs, device=device))
+        self.register_buffer("kept", torch.ones(n, dtype=torch.bool, device=device))
+        self.register_buffer("load", torch.ones(n, device=device))
+        self.register_buffer("partner", torch.arange(n, device=device))
+        self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.averaged = copy.deepcopy(nets[0]).requires_grad_(False) if self.average else None
+        self._pace = self.average * data.steps()
+
+    def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
+        self._epoch = epoch
+
+    def plan(self, nets: Nets, data: Feed) -> Plan | None:
+        since = self._epoch - self.warmup
+        looks = self._epoch > 0 and (self.memory > 0 or since >= 0)
+        if not looks or (since > 0 and since % self.every):
+            return None if since < 0 or not looks else self._compose(data, None)
+        net = self.predictor(nets)
+        output = data.outputs(net)
+        self._remember(self.task.expected(output))
+        if since < 0:
+            return Plan(torch.arange(len(data)), output=output)
+        self._choose(net, data)
+        return self._compose(data, output)
+
+    def after_step(self, nets: Nets) -> None:
+        if self.averaged is None:
+            return
+        self.steps += 1
+        # The horizon grows with the steps done, so that the start is forgotten soon.
+        horizon = min(self._pace, (10 + float(self.steps)) / 9)
+        _lerp(self.averaged, nets[0], 1 / max(1.0, horizon))
+
+    def predictor(self, nets: Nets) -> nn.Module:
+        return nets[0] if self.averaged is None else self.averaged
+
+    def expected(self) -> Tensor:
+        """(N, q) the prediction for each training row, averaged over epochs."""
+        seen: float = 1 - self.memory ** int(self.rounds)
+        return self.belief / seen
+
+    def _remember(self, expected: Tensor) -> None:
+        self.belief.mul_(self.memory).add_(expected, alpha=1 - self.memory)
+        self.rounds += 1
+
+    def _choose(self, net: nn.Module, data: Feed) -> None:
+        """Select a coreset in each group, with its weights and partners."""
+        expected = self.expected()
+        points = expected - self.task.encode(data.y)
+        agrees = self.task.agrees(expected, data.y)
+        if self.proxy == "features":
+            points = points @ output_layer(net).weight
+        self.kept.fill_(False)
+        for number, rows in self._groups(expected, data.y):
+            size = self._size(number, agrees[rows])
+            self._choose_in(rows, points[rows].cpu(), size, data)
+        if self.mix == "same_label":
+            self.partner.copy_(_same_label(data.y, data.generator))
+
+    def _groups(self, expected: Tensor, y: Tensor) -> list[tuple[int, Tensor]]:
+        """Rows of each group that is not empty, with its number."""
+        if self.group == "one":
+            label = torch.zeros(len(y), dtype=torch.int64)
+        elif y.dim() == 1:
+            label = expected.argmax(1) if self.group == "predicted" else y
+        else:
+            source = (expected if self.group == "predicted" else y).mean(1)
+            edges = source.quantile(torch.linspace(0, 1, self.bins + 1, device=y.device)[1:-1])
+            label = torch.bucketize(source, edges)
+        return [(int(number), (label == number).nonzero()[:, 0]) for number in label.unique()]
+
+    def _size(self, group: int, agrees: Tensor) -> int:
+        count = len(agrees)
+        if self.fraction is None:
+            return max(1, int(agrees.sum()))
+        share = self.fraction if isinstance(self.fraction, (int, float)) else self.fraction[group]
+        return max(1, min(count, round(share * count)))
+
+    def _choose_in(self, rows: Tensor, points: Tensor, size: int, data: Feed) -> None:
+        if self.select == "facility":
+            chosen, weight, _, owner, _ = facility_location(points, size)
+        else:
+            far = centrality(points, reference=1024, generator=data.generator)
+            chosen = far.argsort(stable=True)[:size]
+            clustered = "cluster" in (self.weights, self.mix)
+            owner = nearest(points, chosen) if clustered else chosen
+            weight = cluster_weights(points, chosen) if self.weights == "cluster" else torch.ones(size)
+        if self.weights == "radius":
+            weight = radius_weights(points, chosen, self.radius)
+        self.kept[rows[chosen]] = True
+        self.load[rows[chosen]] = weight.to(self.load) if self.weights != "none" else 1.0
+        if self.mix == "cluster":
+            self.partner[rows[chosen]] = rows[_members(owner, chosen, data.generator)]
+
+    def _compose(self, data: Feed, output: Tensor | None) -> Plan:
+        target = None
+        index = self.kept.nonzero()[:, 0]
+        weight: Tensor | None = self.load[index]
+        if self.rest == "refine":
+            index = torch.arange(len(data), device=data.device)
+            target = torch.where(self.kept[:, None], self.task.encode(data.y), self.expected())
+            weight = torch.where(self.kept, self.load, torch.ones_like(self.load))
+        if self.mix == "none":
+            return Plan(index, weight, target=target, output=output)
+        share = _beta(self.alpha, len(index), data.generator)
+        return Plan(index, weight, self.partner[index], share, target, output)
+
+
+def _members(owner: Tensor, chosen: Tensor, generator: torch.Generator) -> Tensor:
+    """A random other member of each cluster; the medoid itself where it is alone.
+
+    Shape: owner (n,) position in ``chosen`` of each point, chosen (k,) -> (k,) points.
+    """
+    lot = torch.rand(len(owner), generator=generator)
+    # A medoid draws the worst lot, so that it is taken only where its cluster has nobody else.
+    lot[chosen] = 2.0
+    order = lot.argsort()
+    order = order[owner[order].argsort(stable=True)]
+    first = torch.searchsorted(owner[order], torch.arange(len(chosen)))
+    return order[first]
+
+
+def _same_label(y: Tensor, generator: torch.Generator) -> Tensor:
+    """A random row of the same label for each row.
+
+    Shape: y (N,) -> (N,).
+    """
+    if y.dim() > 1:
+        raise HoldfastError("partners of the same label need classes; regression mixes inside clusters")
+    y = y.cpu()
+    lot = torch.rand(len(y), generator=generator).argsort()
+    order = lot[y[lot].argsort(stable=True)]
+    count = torch.bincount(y)
+    start = count.cumsum(0) - count
+    pick = (torch.rand(len(y), generator=generator) * count[y]).long()
+    return order[start[y] + pick]
+
+
+def _beta(alpha: tuple[float, float], count: int, generator: torch.Generator) -> Tensor:
+    """(count,) draws from Beta(alpha) by the ratio of two gamma draws, from an explicit generator."""
+    shape = torch.tensor(alpha).expand(count, 2).contiguous()
+    draws = torch._standard_gamma(shape, generator=generator).clamp_min(1e-30)
+    return draws[:, 0] / draws.sum(1)
+
+
+@torch.no_grad()
+def _lerp(mean: nn.Module, net: nn.Module, share: float) -> None:
+    """Move the weights of ``mean`` a share of the way to those of ``net``; buffers are copied."""
+    torch._foreach_lerp_(list(mean.parameters()), list(net.parameters()), share)
+    for kept, now in zip(mean.buffers(), net.buffers(), strict=True):
+        kept.copy_(now)

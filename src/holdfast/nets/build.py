@@ -1,0 +1,97 @@
+"""Networks by name."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
+
+from torch import nn
+
+from holdfast.errors import HoldfastError
+from holdfast.nets.cnn import CNN4, CNN9
+from holdfast.nets.mlp import MLP
+from holdfast.nets.resnet import resnet20, resnet32
+
+Shape = tuple[int, ...]
+
+_IMAGES: Mapping[str, tuple[Callable[[int, int], nn.Module], int]] = MappingProxyType(
+    {"cnn4": (CNN4, 8), "cnn9": (CNN9, 28), "resnet20": (resnet20, 8), "resnet32": (resnet32, 8)}
+)
+
+NETS = ("auto", "mlp", *_IMAGES)
+"""Names that ``build`` knows."""
+
+
+def build(spec: str, shape: Shape, outputs: int) -> nn.Module:
+    """A new network for inputs of a shape.
+
+    Parameters
+    ----------
+    spec: one of ``NETS``, or ``module.path:factory`` for a function of one's own, called as
+        ``factory(shape, outputs)``; the module may lie in the working directory. "auto" is cnn4 for images of
+        at least 8x8 pixels and mlp for anything else.
+    shape: of one input: (channels, H, W) of an image, (d,) of a table row.
+    outputs: classes or targets, at least 1.
+
+    >>> build("auto", (5,), 2).head
+    Linear(in_features=256, out_features=2, bias=True)
+    """
+    shape = tuple(shape)
+    if outputs < 1 or any(size < 1 for size in shape):
+        raise HoldfastError(f"a network needs sizes of at least 1, not inputs {shape} and {outputs} outputs")
+    if ":" in spec:
+        return _own(spec, shape, outputs)
+    if spec == "auto":
+        spec = "cnn4" if _is_image(shape, 8) else "mlp"
+    if spec == "mlp":
+        return MLP(math.prod(shape), outputs)
+    if spec not in _IMAGES:
+        raise HoldfastError(_unknown(spec))
+    make, smallest = _IMAGES[spec]
+    if not _is_image(shape, smallest):
+        raise HoldfastError(
+            f"{spec} needs images (channels, H, W) of at least {smallest}x{smallest} pixels, but one input "
+            f"has shape {shape}; use mlp or auto"
+        )
+    return make(shape[0], outputs)
+
+
+def _is_image(shape: Shape, smallest: int) -> bool:
+    return len(shape) == 3 and min(shape[1:]) >= smallest
+
+
+def _unknown(spec: str) -> str:
+    close = get_close_matches(spec, NETS, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"no network is called {spec!r} (there are {', '.join(NETS)}, or module.path:factory){hint}"
+
+
+def _own(spec: str, shape: Shape, outputs: int) -> nn.Module:
+    net = _factory(spec)(shape, outputs)
+    if not isinstance(net, nn.Module):
+        raise HoldfastError(f"{spec} returned a {type(net).__name__}; it must return a torch.nn.Module")
+    return net
+
+
+def _factory(spec: str) -> Callable[[Shape, int], Any]:
+    path, _, name = spec.partition(":")
+    if not path or not name:
+        raise HoldfastError(f"a network of your own is written module.path:factory, not {spec!r}")
+    # At the end, so that no file beside the user's data hides an installed package.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        module = importlib.import_module(path)
+    except ImportError as error:
+        raise HoldfastError(f"cannot import {path} for the network {spec}: {error}") from error
+    factory = getattr(module, name, None)
+    if not callable(factory):
+        found = "is not a function" if hasattr(module, name) else "does not exist"
+        raise HoldfastError(f"{name} {found} in {module.__file__}, which {spec} names")
+    return factory  # type: ignore[no-any-return]

@@ -1,0 +1,60 @@
+"""Pictures of runs, drawn without a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from holdfast.checkpoint import written_aside
+
+# Okabe and Ito's palette: told apart by colour-blind readers too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
+
+
+def curves(histories: Mapping[str, Sequence[pd.DataFrame]], path: Path, *, title: str, metric: str) -> None:
+    """Score, coverage and purity by epoch: the mean of the seeds as a line, their range as a band."""
+    panels = [
+        ("test", f"test {metric}"),
+        ("purity", "right labels among the trained"),
+        ("coverage", "share of rows trained"),
+    ]
+    shown = [panel for panel in panels if any(panel[0] in h for runs in histories.values() for h in runs)]
+    figure = Figure(figsize=(4.6 * max(1, len(shown)), 3.6), layout="constrained")
+    axes = figure.subplots(1, max(1, len(shown)), squeeze=False)[0]
+    for axis, (column, label) in zip(axes, shown, strict=False):
+        for colour, (name, runs) in zip(COLOURS * 4, histories.items(), strict=False):
+            _band(axis, [h[column] for h in runs if column in h], name, colour)
+        axis.set_xlabel("epoch")
+        axis.set_ylabel(label)
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(frameon=False)
+    figure.suptitle(title)
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a PNG aside and rename it."""
+    with written_aside(path) as aside:
+        figure.savefig(aside, dpi=144, format="png", facecolor="white")
+
+
+def _band(axis: Axes, series: Sequence[pd.Series[float]], name: str, colour: str) -> None:
+    if not series:
+        return
+    values = np.full((len(series), max(map(len, series))), np.nan)
+    for row, line in zip(values, series, strict=True):
+        row[: len(line)] = line
+    # Epochs in which no run has a value (purity before the first selection) are left out.
+    at = np.flatnonzero(~np.isnan(values).all(0))
+    if not len(at):
+        return
+    values = values[:, at]
+    axis.plot(at + 1, np.nanmean(values, 0), color=colour, label=name, linewidth=1.8)
+    if len(series) > 1:
+        axis.fill_between(at + 1, np.nanmin(values, 0), np.nanmax(values, 0), color=colour, alpha=0.18, linewidth=0)

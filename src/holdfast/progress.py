@@ -1,0 +1,73 @@
+"""Progress: a bar for people, silence for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+
+class Progress(Protocol):
+    """What the loop tells while it runs."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def at(self, epochs: float, of: int) -> None:
+        """So many epochs are done, parts included."""
+
+    def say(self, line: Mapping[str, float]) -> None:
+        """An epoch ended with these figures."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def at(self, epochs: float, of: int) -> None:
+        pass
+
+    def say(self, line: Mapping[str, float]) -> None:
+        pass
+
+
+class Bar:
+    """One line that grows: epochs done, loss and test score of the last one, time left."""
+
+    def __init__(self, title: str, console: Console | None = None) -> None:
+        self._bar = RichProgress(
+            TextColumn(f"{title:12}"),
+            BarColumn(),
+            TextColumn("{task.completed:5.1f}/{task.total:.0f} epochs"),
+            TextColumn("{task.fields[said]}"),
+            TimeRemainingColumn(),
+            console=console or Console(stderr=True),
+            refresh_per_second=5,
+        )
+        self._line = self._bar.add_task(title, total=None, said="", completed=0, start=True)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def at(self, epochs: float, of: int) -> None:
+        self._bar.update(self._line, completed=epochs, total=of)
+
+    def say(self, line: Mapping[str, float]) -> None:
+        shown = [f"{name} {line[name]:.3f}" for name in ("loss", "train", "test") if name in line]
+        self._bar.update(self._line, said="  ".join(shown))

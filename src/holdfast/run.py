@@ -1,0 +1,217 @@
+"""A run: what training leaves behind, in memory and in a folder."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+import holdfast
+from holdfast import checkpoint
+from holdfast.data.rows import Rows
+from holdfast.errors import HoldfastError
+from holdfast.feed import evaluate, inputs_of
+from holdfast.method import Method
+from holdfast.nets import build
+from holdfast.task import Task, task_of
+
+LAST = 10
+"""Epochs whose mean score stands for the end of a run."""
+
+
+class Run:
+    """A trained network with the history of its epochs and the ledger of its rows.
+
+    Attributes
+    ----------
+    net: the network that predicts.
+    history: one line an epoch: loss, coverage of the plan, scores, seconds.
+    ledger: one line a row: times seen and selected, mean trust, loss, margin and gradient norm, last prediction.
+    asked: the settings, as written to ``run.json``.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        rows: Rows | None,
+        history: Sequence[Mapping[str, float]],
+        ledger: Mapping[str, Tensor],
+        asked: Mapping[str, Any],
+        out: Path | None = None,
+    ) -> None:
+        self.net = net
+        self.rows = rows
+        self.history = pd.DataFrame(list(history))
+        self.asked = dict(asked)
+        self.out = out
+        self._ledger = dict(ledger)
+
+    @classmethod
+    def load(cls, folder: str | Path, net: nn.Module | None = None) -> Run:
+        """Read a finished run from its folder; a network that was given as a module must be given again."""
+        path = Path(folder)
+        asked = RunFolder(path).settings()
+        net = net or _rebuild(path, asked)
+        weights, _ = checkpoint.read_tensors(path / "model.safetensors")
+        net.load_state_dict(weights)
+        with np.load(path / "ledger.npz", allow_pickle=False) as file:
+            ledger = {name: torch.from_numpy(file[name]) for name in file.files}
+        history = pd.read_csv(path / "history.csv").to_dict("records")
+        return cls(net, None, history, ledger, asked, path)  # type: ignore[arg-type]
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        names = self.asked["classes"]
+        return None if names is None else tuple(names)
+
+    @property
+    def task(self) -> Task:
+        count = None if self.classes is None else len(self.classes)
+        return task_of(torch.empty(0, self.asked["outputs"]), count)
+
+    @property
+    def ledger(self) -> pd.DataFrame:
+        flat = {}
+        for name, value in self._ledger.items():
+            columns = value.cpu().numpy()
+            if columns.ndim == 1:
+                flat[name] = columns
+            else:
+                flat |= {f"{name}_{k}": columns[:, k] for k in range(columns.shape[1])}
+        return pd.DataFrame(flat)
+
+    @property
+    def last(self) -> float:
+        """Mean test score of the last ten epochs."""
+        return float(self._test.iloc[-LAST:].mean())
+
+    @property
+    def best(self) -> float:
+        """Test score of the best epoch: chosen by looking at the test, so only for comparison with ``last``."""
+        return float(self._test.max())
+
+    @property
+    def _test(self) -> pd.Series[float]:
+        if "test" not in self.history:
+            raise HoldfastError("this run had no test rows; pass test")
+        return self.history["test"]
+
+    def outputs(self, x: Tensor | np.ndarray[Any, Any]) -> Tensor:
+        """(N, q) raw outputs of the network."""
+        device = next(self.net.parameters()).device
+        x = torch.as_tensor(x)
+        return evaluate(self.net, inputs_of(x if x.dtype in (torch.uint8, torch.float32) else x.float(), device)).cpu()
+
+    def probabilities(self, x: Tensor | np.ndarray[Any, Any]) -> Tensor:
+        """(N, C) probabilities of the classes."""
+        if self.classes is None:
+            raise HoldfastError("a regression has no probabilities; use predict")
+        return self.outputs(x).softmax(1)
+
+    def predict(self, x: Tensor | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Class names, or (N, q) values."""
+        predicted = self.task.predict(self.outputs(x)).numpy()
+        return predicted if self.classes is None else np.asarray(self.classes)[predicted]
+
+    def __repr__(self) -> str:
+        end = f", {self.task.metric} {self.last:.4f}" if "test" in self.history else ""
+        return f"Run({self.asked['method']}, {len(self.history)} epochs{end})"
+
+
+class RunFolder:
+    """The folder of a run. Every file is written aside and renamed; none is a pickle."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint" / "last.safetensors"
+
+    def settings(self) -> dict[str, Any]:
+        try:
+            settings: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise HoldfastError(f"{self.path} holds no run (no run.json there)") from None
+        except json.JSONDecodeError:
+            raise HoldfastError(f"{self.path / 'run.json'} is damaged; train into another folder") from None
+        return settings
+
+    def open(self, asked: Mapping[str, Any], *, resume: bool) -> dict[str, Any] | None:
+        """Begin here, or hand out the state to go on from; never touch another run."""
+        if (self.path / "run.json").exists():
+            if not resume:
+                raise HoldfastError(
+                    f"{self.path} holds a run already ({self.settings()['method']}); "
+                    "pass --resume to go on with it, or another folder"
+                )
+            self._check_same(asked)
+            return checkpoint.load(self.checkpoint) if self.checkpoint.exists() else None
+        if self.path.is_dir() and any(p for p in self.path.iterdir() if not p.name.startswith(".")):
+            raise HoldfastError(f"{self.path} is not empty and holds no run; choose another folder")
+        if self.path.exists() and not self.path.is_dir():
+            raise HoldfastError(f"{self.path} is a file; choose a folder")
+        checkpoint.write_text(self.path / "run.json", json.dumps(asked, indent=1) + "\n")
+        return None
+
+    def _check_same(self, asked: Mapping[str, Any]) -> None:
+        stands = self.settings()
+        told = {"method", "net", "epochs", "batch_size", "seed", "precision", "fingerprint", "parameters"}
+        for name in sorted(told):
+            if stands.get(name) != asked[name]:
+                what = "other data" if name == "fingerprint" else f"{name} {stands.get(name)}, not {asked[name]}"
+                raise HoldfastError(f"cannot resume: the run in {self.path} was started with {what}")
+
+    def keep(self, state: dict[str, Any], history: list[dict[str, float]]) -> None:
+        """After an epoch."""
+        checkpoint.save(self.checkpoint, state)
+        self._write_history(history)
+
+    def _write_history(self, history: list[dict[str, float]]) -> None:
+        with checkpoint.written_aside(self.path / "history.csv") as aside:
+            pd.DataFrame(history).to_csv(aside, index=False)
+
+    def finish(self, run: Run) -> None:
+        checkpoint.write_tensors(self.path / "model.safetensors", dict(run.net.state_dict()))
+        self._write_history(run.history.to_dict("records"))  # type: ignore[arg-type]
+        with checkpoint.written_aside(self.path / "ledger.npz") as aside, open(aside, "wb") as file:
+            np.savez_compressed(file, **{name: value.cpu().numpy() for name, value in run._ledger.items()})  # type: ignore[arg-type]
+
+
+def describe(rows: Rows, method: Method, spec: str | None, net: nn.Module, **settings: Any) -> dict[str, Any]:
+    """What was asked, as it goes to ``run.json``."""
+    return {
+        "method": repr(method),
+        "net": spec or type(net).__name__,
+        "rebuild": spec,
+        "parameters": sum(parameter.numel() for parameter in net.parameters()),
+        "shape": list(rows.shape),
+        "outputs": rows.y.shape[1] if rows.classes is None else len(rows.classes),
+        "classes": None if rows.classes is None else list(rows.classes),
+        "rows": len(rows),
+        "fingerprint": rows.fingerprint,
+        **settings,
+        "versions": {
+            "holdfast": holdfast.__version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "recipe": dict(rows.recipe),
+    }
+
+
+def _rebuild(path: Path, asked: Mapping[str, Any]) -> nn.Module:
+    if asked["rebuild"] is None:
+        raise HoldfastError(
+            f"the run in {path} trained a network of your own ({asked['net']}); pass it to Run.load, or train "
+            "with a name or module.path:factory"
+        )
+    return build(asked["rebuild"], tuple(asked["shape"]), asked["outputs"])

@@ -1,0 +1,149 @@
+"""Tasks: what a method may ask about outputs and labels, so that none asks "classification or regression?"."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Task(ABC):
+    """Outputs of a network against labels.
+
+    Shapes throughout: output (B, q); y (B,) classes or (B, q) targets, soft (B, C) after mixing.
+    """
+
+    outputs: int
+    metric: str
+
+    @abstractmethod
+    def losses(self, output: Tensor, y: Tensor) -> Tensor:
+        """(B,) the loss of each example."""
+
+    @abstractmethod
+    def expected(self, output: Tensor) -> Tensor:
+        """(B, q) the label that the network expects: probabilities, or values."""
+
+    def gradients(self, output: Tensor, y: Tensor) -> Tensor:
+        """(B, q) the gradient of each loss at the output, in closed form: expected less given label."""
+        return self.expected(output) - self.encode(y)
+
+    @abstractmethod
+    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
+        """(B,) whether the given label is the one that the network would give."""
+
+    @abstractmethod
+    def encode(self, y: Tensor) -> Tensor:
+        """(B, q) labels in the space in which they can be mixed."""
+
+    @abstractmethod
+    def predict(self, output: Tensor) -> Tensor:
+        """(B,) classes, or (B, q) values."""
+
+    @abstractmethod
+    def confidence(self, output: Tensor) -> Tensor:
+        """(B,) the probability of the prediction; NaN where the task has none."""
+
+    @abstractmethod
+    def margins(self, output: Tensor, y: Tensor) -> Tensor:
+        """(B,) how far the output leans towards the label, negative where it leans away."""
+
+    @abstractmethod
+    def score(self, output: Tensor, y: Tensor) -> float:
+        """One number for all rows, larger is better."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.outputs})"
+
+
+class Classification(Task):
+    """Cross entropy on logits; accuracy.
+
+    The gradient is ``softmax(z) - y``, the margin the logit of the label less the largest other one.
+
+    >>> Classification(3).predict(torch.tensor([[2.0, 0.5, -1.0]]))
+    tensor([0])
+    """
+
+    metric = "accuracy"
+
+    def __init__(self, classes: int) -> None:
+        self.outputs = classes
+
+    def losses(self, output: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(output, y, reduction="none")
+
+    def expected(self, output: Tensor) -> Tensor:
+        return output.softmax(1)
+
+    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
+        return expected.argmax(1) == y
+
+    def encode(self, y: Tensor) -> Tensor:
+        return y if y.is_floating_point() else F.one_hot(y, self.outputs).float()
+
+    def predict(self, output: Tensor) -> Tensor:
+        return output.argmax(1)
+
+    def confidence(self, output: Tensor) -> Tensor:
+        return output.softmax(1).amax(1)
+
+    def margins(self, output: Tensor, y: Tensor) -> Tensor:
+        label = (y.argmax(1) if y.is_floating_point() else y)[:, None]
+        others = output.scatter(1, label, -torch.inf)
+        return output.gather(1, label)[:, 0] - others.amax(1)
+
+    def score(self, output: Tensor, y: Tensor) -> float:
+        return float((self.predict(output) == y).double().mean())
+
+
+class Regression(Task):
+    """Squared error, averaged over the targets; R2, averaged uniformly over them.
+
+    The gradient is the residual (the factor 2/q only rescales it), the margin minus its norm.
+    """
+
+    metric = "r2"
+
+    def __init__(self, targets: int) -> None:
+        self.outputs = targets
+
+    def losses(self, output: Tensor, y: Tensor) -> Tensor:
+        return (output - y).square().mean(1)
+
+    def expected(self, output: Tensor) -> Tensor:
+        return output
+
+    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
+        """Within three robust standard deviations, taken from the median residual norm."""
+        size = (expected - y).norm(dim=1)
+        usual: Tensor = size <= 3 * 1.4826 * size.median()
+        return usual
+
+    def encode(self, y: Tensor) -> Tensor:
+        return y
+
+    def predict(self, output: Tensor) -> Tensor:
+        return output
+
+    def confidence(self, output: Tensor) -> Tensor:
+        return output.new_full((len(output),), torch.nan)
+
+    def margins(self, output: Tensor, y: Tensor) -> Tensor:
+        distance: Tensor = (output - y).norm(dim=1)
+        return -distance
+
+    def score(self, output: Tensor, y: Tensor) -> float:
+        output, y = output.double(), y.double()
+        residual = (y - output).square().sum(0)
+        total = (y - y.mean(0)).square().sum(0)
+        # A constant target has nothing to explain: 1 where it is met exactly, else 0, as scikit-learn has it.
+        flat = (residual == 0).double()
+        return float(torch.where(total > 0, 1 - residual / total.clamp_min(1e-300), flat).mean())
+
+
+def task_of(y: Tensor, classes: int | None) -> Task:
+    """The task that labels call for: classes, or (N, q) float targets."""
+    return Regression(y.shape[1]) if classes is None else Classification(classes)

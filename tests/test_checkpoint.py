@@ -14,7 +14,7 @@ def test_a_tree_comes_back_as_it_was(tmp_path):
         "optimizer": {
             "state": {0: {"step": torch.tensor(3.0)}, 1: {}},
             "param_groups": [{"lr": 0.1, "betas": (0.9, 0.99), "on": None}],
-        },  # fmt: skip
+        },
         "history": [{"epoch": 0.0, "test": float("nan")}],
         "stopped": False,
         "bits": torch.tensor([True, False]),

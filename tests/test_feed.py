@@ -51,7 +51,9 @@ def test_a_plan_gives_rows_weights_targets_and_partners():
     plan = Plan(index, torch.tensor([1.0, 2, 3]), partner, torch.tensor([0.5, 0.25, 0.0]))
     seen = {}
     for batch in feed.batches(plan):
-        for i, x, y, w in zip(batch.index.tolist(), batch.x[:, 0].tolist(), batch.y.tolist(), batch.weight.tolist(), strict=True):  # fmt: skip
+        for i, x, y, w in zip(
+            batch.index.tolist(), batch.x[:, 0].tolist(), batch.y.tolist(), batch.weight.tolist(), strict=True
+        ):
             seen[i] = (x, y, w)
     assert seen == {1: (1.5, [0.5, 0.5], 1), 4: (4.0, [1.0, 0.0], 2), 7: (7.0, [0.0, 1.0], 3)}
     target = torch.eye(2)[torch.zeros(10).long()]

@@ -39,7 +39,9 @@ def test_the_last_output_stays_even_when_batches_wait():
     ledger = Ledger(torch.zeros(3, dtype=torch.int64), Classification(2), buffer=1000)
     for value in (-5.0, 5.0):
         output = torch.tensor([[0.0, value]])
-        ledger.record(Batch(None, torch.zeros(1), torch.tensor([1]), torch.ones(1)), Step(torch.zeros(()), None, output))  # fmt: skip
+        ledger.record(
+            Batch(None, torch.zeros(1), torch.tensor([1]), torch.ones(1)), Step(torch.zeros(()), None, output)
+        )
     found = ledger.arrays()
     assert found["prediction"].tolist() == [0, 1, 0]
     assert found["probability"][1] > 0.99

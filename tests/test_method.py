@@ -25,7 +25,9 @@ def test_ordinary_loss_is_the_mean_cross_entropy(blobs, logits, labels):
 
 def test_a_method_that_has_not_begun_says_so():
     with pytest.raises(HoldfastError, match="call begin"):
-        Method().loss([nn.Identity()], Batch(torch.zeros(1, 2), torch.zeros(1).long(), torch.zeros(1).long(), torch.ones(1)))  # fmt: skip
+        Method().loss(
+            [nn.Identity()], Batch(torch.zeros(1, 2), torch.zeros(1).long(), torch.zeros(1).long(), torch.ones(1))
+        )
 
 
 def test_the_number_of_networks_is_checked(blobs):

@@ -34,7 +34,8 @@ SCRIPT = textwrap.dedent(
     y = torch.where(torch.rand(300, generator=source) < 0.3, (truth + 1) % 3, truth)
     rows = holdfast.Rows(x, y, ("a", "b", "c"), truth=truth)
     torch.manual_seed(3)
-    net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2), nn.Linear(288, 3))
+    layers = [nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2), nn.Linear(288, 3)]
+    net = nn.Sequential(*layers)
 
     writes, steps = 0, 0
     if moment.startswith("write"):          # half of the third checkpoint is on disk
@@ -67,7 +68,8 @@ SCRIPT = textwrap.dedent(
         holdfast.Crust.after_step = counting
 
     method = holdfast.Crust(mix="cluster", warmup=1, every=2, average=0.5)
-    holdfast.fit(rows, method, net, test=rows, epochs=6, batch_size=32, augment=PadCropFlip(1), out=out, resume=True, seed=1)
+    settings = dict(epochs=6, batch_size=32, augment=PadCropFlip(1), out=out, resume=True, seed=1)
+    holdfast.fit(rows, method, net, test=rows, **settings)
     """
 )
 

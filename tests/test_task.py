@@ -34,7 +34,9 @@ def test_margin_predictions_and_accuracy(logits, labels):
     assert task.predict(logits).tolist() == [0, 1, 2, 0]
     assert task.score(logits, labels) == 0.5
     assert task.agrees(logits.softmax(1), labels).tolist() == [True, False, True, False]
-    torch.testing.assert_close(task.confidence(logits), torch.tensor([0.785597, 0.506480, 0.710294, 0.489749]), atol=1e-5, rtol=0)  # fmt: skip
+    torch.testing.assert_close(
+        task.confidence(logits), torch.tensor([0.785597, 0.506480, 0.710294, 0.489749]), atol=1e-5, rtol=0
+    )
 
 
 def test_regression_of_the_specification():

@@ -117,14 +117,14 @@ class Feed:
     @torch.no_grad()
     def outputs(self, net: nn.Module) -> Tensor:
         """(N, q) outputs of a network for all rows in order: evaluation mode, no augmentation, no gradient."""
-        return evaluate(net, self._inputs())
+        return evaluate(net, self._inputs()).float()
 
     @torch.no_grad()
     def features(self, net: nn.Module) -> tuple[Tensor, Tensor]:
         """(N, q) outputs and (N, d) inputs of the output layer, for all rows in order."""
         with penultimate(net) as caught:
-            output = evaluate(net, self._inputs())
-        return output, torch.cat(caught)
+            output = evaluate(net, self._inputs()).float()
+        return output, torch.cat(caught).float()
 
     def _inputs(self, size: int = 1024) -> Iterator[Tensor]:
         for x in self._load(list(torch.arange(len(self)).split(size))):
@@ -156,7 +156,7 @@ def evaluate(net: nn.Module, inputs: Iterator[Tensor]) -> Tensor:
     training = net.training
     net.eval()
     try:
-        return torch.cat([net(x).float() for x in inputs])
+        return torch.cat([net(x) for x in inputs])
     finally:
         net.train(training)
 

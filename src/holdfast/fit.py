@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from lightning_fabric import Fabric
 from torch import nn
 from torch.optim import Adam, Optimizer
 
@@ -24,6 +23,10 @@ from holdfast.method import Method, Plan
 from holdfast.nets import build, reset_parameters
 from holdfast.progress import Progress, Silent
 from holdfast.run import Run, RunFolder, describe
+from holdfast.task import Task
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
 Watch = Callable[[int, nn.Module], Mapping[str, float]]
@@ -143,6 +146,8 @@ def fit(
         raise HoldfastError(f"training needs at least one epoch, not {epochs}")
     rows, held_out = as_rows(data), None if test is None else as_rows(test, like=as_rows(data))
     method, schedule = method or Method(), schedule or Cosine()
+    from lightning_fabric import Fabric  # slow to import, and only training needs it
+
     torch.manual_seed(seed)
     fabric = Fabric(accelerator=device, devices=1, precision=precision)  # type: ignore[arg-type]
     spec, nets = _networks(net, method.networks, rows)
@@ -167,7 +172,7 @@ def fit(
             if not math.isfinite(loss):
                 raise _diverged(epoch, folder)
             seconds = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-            line = {"epoch": float(epoch), "loss": loss, **_coverage(plan, rows), **seconds}
+            line = {"epoch": float(epoch), "loss": loss, **_coverage(plan, rows, training.feed.task), **seconds}
             line |= _scores(training, held_out)
             if watch is not None:
                 line |= watch(epoch, method.predictor(training.nets))
@@ -226,13 +231,16 @@ def _prepare(
     return Training(fabric, wrapped, method, feed, engine, schedule, ledger, epochs, [])
 
 
-def _coverage(plan: Plan | None, rows: Rows) -> dict[str, float]:
-    """The share of rows in the plan and, where the truth is known, the share of right labels among them."""
+def _coverage(plan: Plan | None, rows: Rows, task: Task) -> dict[str, float]:
+    """The share of rows trained towards their given labels and, where the truth is known, how many are right."""
     if plan is None:
         return {"coverage": 1.0}
-    line = {"coverage": len(plan.index) / len(rows)}
+    index = plan.index.cpu()
+    if plan.target is not None:
+        given = task.encode(rows.y[index])
+        index = index[(plan.target.cpu()[index] == given).all(1)]
+    line = {"coverage": len(index) / len(rows)}
     if rows.truth is not None:
-        index = plan.index.cpu()
         right = rows.y[index] == rows.truth[index]
         line["purity"] = float(right.reshape(len(index), -1).all(1).double().mean())
     return line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -123,6 +123,11 @@ class Method(nn.Module):
         """The network that predicts: evaluated, saved and returned."""
         return nets[0]
 
+    def batches(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> Iterator[Batch]:
+        """The batches of one epoch in a loop of your own; ``fit`` does the same. Not a hook."""
+        self.before_epoch(nets, data, epoch, epochs)
+        yield from data.batches(self.plan(nets, data), self.views)
+
 
 class Weigh(Method):
     """Methods that only decide how much each example of a batch counts for each network."""
@@ -196,7 +201,8 @@ class Stack(Method):
             member.after_step(nets)
 
     def stop(self, nets: Nets) -> bool:
-        return any([member.stop(nets) for member in self._all()])
+        said = [member.stop(nets) for member in self._all()]  # each member sees the end of each epoch
+        return any(said)
 
     def predictor(self, nets: Nets) -> nn.Module:
         return self._all()[self._predicting].predictor(nets)

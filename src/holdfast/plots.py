@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from holdfast.checkpoint import written_aside
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
@@ -18,6 +21,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 def curves(histories: Mapping[str, Sequence[pd.DataFrame]], path: Path, *, title: str, metric: str) -> None:
     """Score, coverage and purity by epoch: the mean of the seeds as a line, their range as a band."""
+    from matplotlib.figure import Figure  # slow to import, and training alone never draws
+
     panels = [
         ("test", f"test {metric}"),
         ("purity", "right labels among the trained"),

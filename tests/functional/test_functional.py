@@ -26,7 +26,9 @@ def test_weighted_mean_and_nothing_to_weigh():
     assert values.grad.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize(("rate", "size", "kept"), [(0.9, 10, 1), (0.8, 5, 1), (0.25, 4, 3), (0.5, 4, 2), (0, 7, 7), (1, 7, 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rate", "size", "kept"), [(0.9, 10, 1), (0.8, 5, 1), (0.25, 4, 3), (0.5, 4, 2), (0, 7, 7), (1, 7, 1)]
+)
 def test_keep_count(rate, size, kept):
     assert keep_count(rate, size) == kept
 
@@ -56,5 +58,5 @@ def test_penultimate_catches_the_input_of_the_output_layer():
 
 
 def test_a_network_without_linear_layers_is_told():
-    with pytest.raises(HoldfastError, match="no nn.Linear"):
+    with pytest.raises(HoldfastError, match=r"no nn\.Linear"):
         output_layer(nn.Conv2d(1, 1, 1))

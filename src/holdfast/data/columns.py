@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from holdfast.data.labels import rows_text, to_names
 from holdfast.errors import HoldfastError
@@ -186,6 +185,8 @@ def _encode_text(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray[np.
 
 
 def _vectorizer(**options: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import, and only text needs it
+
     return TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **options)
 
 

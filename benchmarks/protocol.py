@@ -1,0 +1,132 @@
+"""What the benchmarks share: where the data is, rows of results that survive a stop, and the closing line."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from holdfast import HoldfastError, Method, Rows, fit, read
+from holdfast.checkpoint import written_aside
+from holdfast.compare import corrupted, figures
+from holdfast.methods import METHODS
+from holdfast.progress import Bar
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """The options that every benchmark takes."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", type=Path, help="folder with the data (or the environment variable HOLDFAST_DATA)")
+    parser.add_argument("--quick", action="store_true", help="one seed, within ten minutes")
+    parser.add_argument("--paper", action="store_true", help="the published scale")
+    parser.add_argument("--seeds", type=int, help="repetitions")
+    parser.add_argument("--epochs", type=int, help="passes over the data")
+    parser.add_argument("--methods", default="standard,crust", help="names with commas between them")
+    parser.add_argument("--threads", type=int, default=1, help="processor threads")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the rows of results")
+    parser.add_argument("--fresh", action="store_true", help="run again what the results already hold")
+    return parser
+
+
+def prepare(options: argparse.Namespace) -> None:
+    torch.set_num_threads(options.threads)
+    unknown = [name for name in options.methods.split(",") if name not in METHODS]
+    if unknown:
+        raise SystemExit(f"no method is called {', '.join(unknown)}; there are {', '.join(METHODS)}")
+
+
+def load(options: argparse.Namespace, name: str, rows: int | None = None) -> tuple[Rows, Rows]:
+    """A data set of the folder, with its own test rows; ``rows`` takes the first of the training rows."""
+    folder = options.data or os.environ.get("HOLDFAST_DATA")
+    if not folder:
+        raise SystemExit("name the folder with the data: --data FOLDER or HOLDFAST_DATA")
+    for candidate in (f"{name}.npz", f"{name}_jpeg.npz", name):
+        if (Path(folder) / candidate).exists():
+            try:
+                train, test = read(Path(folder) / candidate)
+            except HoldfastError as error:
+                raise SystemExit(str(error)) from None
+            if test is None:
+                raise SystemExit(f"{candidate} ships no test rows")
+            return (train if rows is None else train.take(torch.arange(rows))), test
+    raise SystemExit(f"{folder} holds no {name}.npz, {name}_jpeg.npz or folder {name}")
+
+
+class Results:
+    """Rows in a CSV file, found again by what was asked, so that a benchmark goes on where it stopped."""
+
+    def __init__(self, path: Path, fresh: bool = False) -> None:
+        self.path = path
+        self._fresh = fresh
+
+    def get(self, asked: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """The row of what was asked, made and appended if there is none."""
+        table = pd.read_csv(self.path) if self.path.exists() else pd.DataFrame(columns=list(asked))
+        told = {name: str(value) for name, value in asked.items()}
+        same = pd.Series(True, index=table.index)
+        for name, value in told.items():
+            same &= table[name].astype(str) == value if name in table else False
+        if same.any() and not self._fresh:
+            return dict(table[same].iloc[-1])
+        row = {**asked, **make()}
+        table = pd.concat([table[~same], pd.DataFrame([row])], ignore_index=True)
+        with written_aside(self.path) as aside:
+            table.to_csv(aside, index=False, quoting=csv.QUOTE_MINIMAL)
+        return row
+
+
+def trial(
+    rows: Rows, test: Rows, method: str | Method, net: Any, noise: str | None, rate: float, seed: int, **settings: Any
+) -> dict[str, Any]:
+    """One run of one method: its figures, scores in per cent."""
+    made = method if isinstance(method, Method) else METHODS[method]()
+    title = method if isinstance(method, str) else "crust"
+    run = fit(
+        corrupted(rows, noise, rate, seed),
+        made,
+        net,
+        test=test,
+        seed=seed,
+        device="cpu",
+        progress=Bar(title),
+        **settings,
+    )
+    line = figures(run)
+    end = float(run.history["test"].iloc[-1])
+    scores = {
+        name: round(100 * value, 2)
+        for name, value in (("last10", line["last10"]), ("best", line["best"]), ("last", end))
+    }
+    return {
+        **scores,
+        "purity": round(line["purity"], 4),
+        "coverage": round(line["coverage"], 4),
+        "seconds": round(line["seconds"], 1),
+        "cpu_seconds": round(line["cpu_seconds"], 1),
+    }
+
+
+def mean(lines: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dict[str, float]:
+    """Means over seeds, with the spread of each score beside it; what is missing in all is left out."""
+    table = pd.DataFrame(list(lines))
+    out: dict[str, float] = {}
+    for name in names:
+        if name in table and table[name].notna().any():
+            out[name] = round(float(table[name].mean()), 4)
+            if name in ("last10", "best", "last") and len(table) > 1:
+                out[f"{name}_sd"] = round(float(table[name].std()), 4)
+    return out
+
+
+def close(figures: Mapping[str, Any]) -> None:
+    """The figures as one JSON object on the last line."""
+    print(json.dumps(figures))

@@ -1,0 +1,216 @@
+"""CRUST against loops written from the paper, and what its presets promise."""
+
+import pytest
+import torch
+from torch import nn
+
+from holdfast import Crust, Feed, HoldfastError, Method, Rows, check_method, fit
+from holdfast.functional import output_layer
+from holdfast.methods.crust import _beta, _members, _same_label
+
+
+def begun(method, rows, epoch=10, batch_size=24):
+    torch.manual_seed(0)
+    feed = Feed(rows, batch_size=batch_size)
+    outputs = feed.task.outputs
+    net = nn.Sequential(nn.Linear(rows.x.shape[1], 16), nn.ReLU(), nn.Linear(16, outputs))
+    fit(rows, Method(), net, epochs=20, batch_size=batch_size)
+    method.begin([net], feed)
+    method.before_epoch([net], feed, epoch, 30)
+    return net, feed
+
+
+NEUTRAL = dict(fraction=1.0, rest="drop", average=0, memory=0, warmup=0)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Crust(warmup=0),
+        Crust.paper(),
+        Crust.authors(),
+        Crust(0.5, warmup=0, rest="drop"),
+        Crust(0.5, warmup=0, select="facility", weights="cluster", mix="cluster"),
+        Crust(0.5, warmup=0, proxy="features", group="observed", weights="radius", mix="same_label"),
+        Crust([0.2, 0.5, 1.0], warmup=0, every=2, group="one"),
+    ],
+    ids=repr,
+)
+def test_the_contract_holds(method):
+    if method.group == "one":
+        method.fraction = 0.4
+    check_method(method, neutral=Crust(**NEUTRAL))
+
+
+@pytest.mark.parametrize(
+    "method", [Crust(warmup=0), Crust(0.8, bins=3, warmup=0, mix="cluster", rest="drop")], ids=repr
+)
+def test_the_contract_holds_for_regression(method):
+    check_method(method, neutral=Crust(**NEUTRAL), regression=True)
+
+
+def test_paper_preset_selects_as_algorithm_1(blobs):
+    method = Crust.paper(0.3)
+    net, feed = begun(method, blobs)
+    plan = method.plan([net], feed)
+    with torch.no_grad():
+        p = net(blobs.x).softmax(1)
+    g = p - nn.functional.one_hot(blobs.y, 3)
+    expected = {}
+    for c in range(3):
+        group = [i for i in range(240) if p[i].argmax() == c]
+        d = (
+            torch.cdist(g[group].double(), g[group].double(), compute_mode="donot_use_mm_for_euclid_dist")
+            .float()
+            .double()
+        )
+        chosen, best = [], torch.full((len(group),), d.max().item(), dtype=torch.float64)
+        for _ in range(max(1, round(0.3 * len(group)))):
+            gains = [(best - d[j]).clamp_min(0).sum().item() if j not in chosen else -1 for j in range(len(group))]
+            chosen.append(max(range(len(group)), key=lambda j: gains[j]))
+            best = torch.minimum(best, d[chosen[-1]])
+        nearest = d[:, chosen].argmin(1)
+        nearest[chosen] = torch.arange(len(chosen))
+        for k, j in enumerate(chosen):
+            expected[group[j]] = ({group[i] for i in range(len(group)) if nearest[i] == k}, c)
+    assert sorted(plan.index.tolist()) == sorted(expected)
+    for i, weight, partner in zip(plan.index.tolist(), plan.weight.tolist(), plan.partner.tolist(), strict=True):
+        cluster, _ = expected[i]
+        assert weight == len(cluster)
+        assert partner in cluster
+        assert (partner != i) == (len(cluster) > 1)
+    assert plan.weight.sum() == 240
+
+
+def test_central_keeps_the_points_nearest_to_all_others_in_each_observed_class(blobs):
+    method = Crust(0.4, group="observed", proxy="features", rest="drop", memory=0, average=0)
+    net, feed = begun(method, blobs)
+    plan = method.plan([net], feed)
+    with torch.no_grad():
+        g = (net(blobs.x).softmax(1) - nn.functional.one_hot(blobs.y, 3)) @ output_layer(net).weight
+    expected = []
+    for c in range(3):
+        group = (blobs.y == c).nonzero()[:, 0]
+        total = torch.cdist(g[group], g[group]).sum(1)
+        expected += group[total.argsort()[: round(0.4 * len(group))]].tolist()
+    assert sorted(plan.index.tolist()) == sorted(expected)
+
+
+def test_proxy_at_the_features_of_the_specification(logits, labels):
+    head = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 1.0]])
+    gradient = logits.softmax(1) - nn.functional.one_hot(labels, 3)
+    torch.testing.assert_close((gradient @ head)[0], torch.tensor([-0.253516, 0.214403]), atol=1e-5, rtol=0)
+
+
+def test_authors_partners_share_the_label_and_keep_it(blobs):
+    method = Crust.authors()
+    net, feed = begun(method, blobs)
+    plan = method.plan([net], feed)
+    assert (blobs.y[plan.index] == blobs.y[plan.partner]).all()
+    assert (plan.index != plan.partner).any()
+    assert plan.share.mean() < 0.3
+    for batch in feed.batches(plan):
+        assert (batch.y.argmax(1) == blobs.y[batch.index]).all()
+
+
+def test_nothing_is_selected_before_the_warm_up_ends(blobs):
+    method = Crust(0.5, warmup=3, rest="drop")
+    net, feed = begun(method, blobs, epoch=0)
+    assert method.plan([net], feed) is None
+    method.before_epoch([net], feed, 2, 30)
+    assert len(method.plan([net], feed).index) == 240
+    method.before_epoch([net], feed, 3, 30)
+    assert len(method.plan([net], feed).index) == pytest.approx(120, abs=2)
+
+
+def test_selection_each_n_epochs(blobs):
+    method = Crust(0.5, warmup=1, every=3, rest="drop")
+    net, feed = begun(method, blobs, epoch=1)
+    first = method.plan([net], feed)
+    with torch.no_grad():
+        net[2].weight.neg_()
+    method.averaged.load_state_dict(net.state_dict())
+    method.before_epoch([net], feed, 2, 30)
+    kept = method.plan([net], feed)
+    assert torch.equal(first.index, kept.index)
+    assert kept.output is None
+    method.before_epoch([net], feed, 4, 30)
+    assert not torch.equal(method.plan([net], feed).index, first.index)
+
+
+def test_fractions_for_each_class(blobs):
+    method = Crust([0.1, 0.5, 1.0], group="observed", rest="drop")
+    net, feed = begun(method, blobs)
+    plan = method.plan([net], feed)
+    for c, share in enumerate((0.1, 0.5, 1.0)):
+        assert (blobs.y[plan.index] == c).sum() == round(share * int((blobs.y == c).sum()))
+
+
+def test_the_default_finds_the_wrong_labels_without_a_rate(blobs):
+    run = fit(blobs, Crust(), "mlp", test=Rows(blobs.x, blobs.truth, blobs.classes), epochs=20, batch_size=16)
+    end = run.history.iloc[-1]
+    right = float((blobs.y == blobs.truth).double().mean())
+    assert end["purity"] > 0.95 > right
+    assert abs(end["coverage"] - right) < 0.06
+    assert end["test"] > 0.95
+
+
+def test_the_averaged_network_follows_the_trained_one(blobs):
+    method = Crust(average=0.5)
+    net, feed = begun(method, blobs)
+    before = method.averaged[0].weight.clone()
+    with torch.no_grad():
+        net[0].weight.add_(1.0)
+    for _ in range(200):
+        method.after_step([net])
+    assert method.predictor([net]) is method.averaged
+    assert (method.averaged[0].weight - before - 1).abs().max() < 1e-3
+    assert not any(p.requires_grad for p in method.parameters())
+
+
+def test_memory_averages_predictions_over_epochs(blobs):
+    method = Crust(memory=0.75, average=0)
+    net, feed = begun(method, blobs, epoch=1)
+    method.plan([net], feed)
+    one = method.expected().clone()
+    with torch.no_grad():
+        torch.testing.assert_close(one, net(blobs.x).softmax(1), atol=1e-5, rtol=0)
+        net[2].bias.add_(torch.tensor([3.0, 0.0, 0.0]))
+        two = net(blobs.x).softmax(1)
+    method.before_epoch([net], feed, 2, 30)
+    method.plan([net], feed)
+    expected = (0.75 * 0.25 * one + 0.25 * two) / (1 - 0.75**2)
+    torch.testing.assert_close(method.expected(), expected, atol=1e-5, rtol=0)
+
+
+def test_members_partners_and_beta_draws():
+    source = torch.Generator().manual_seed(0)
+    owner = torch.tensor([0, 0, 1, 0, 1, 2])
+    chosen = torch.tensor([3, 2, 5])
+    drawn = torch.stack([_members(owner, chosen, source) for _ in range(200)])
+    assert set(drawn[:, 0].tolist()) == {0, 1}
+    assert set(drawn[:, 1].tolist()) == {4}
+    assert set(drawn[:, 2].tolist()) == {5}
+    y = torch.tensor([0, 1, 0, 1, 1])
+    partners = torch.stack([_same_label(y, source) for _ in range(300)])
+    assert (y[partners] == y).all()
+    assert set(partners[:, 1].tolist()) == {1, 3, 4}
+    share = _beta((0.1, 1.0), 20_000, source)
+    assert share.mean().item() == pytest.approx(0.1 / 1.1, abs=0.01)
+    assert _beta((2.0, 2.0), 20_000, source).var().item() == pytest.approx(0.05, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"fraction": 0.0}, r"\(0, 1\], not 0"),
+        ({"fraction": 1.2}, r"\(0, 1\], not 1.2"),
+        ({"fraction": [0.5, -1]}, r"\(0, 1\], not -1"),
+        ({"select": "greedy"}, "select is one of central, facility"),
+        ({"memory": 1.0}, "memory must lie"),
+        ({"every": 0}, "at least 1"),
+    ],
+)
+def test_settings_are_checked_when_made(settings, words):
+    with pytest.raises(HoldfastError, match=words):
+        Crust(**settings)

@@ -1,0 +1,51 @@
+"""Every example runs as a person would run it, and the README shows the loop that is run here."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in (ROOT / "examples").glob("*.py")))
+def test_it_runs(name, tmp_path):
+    command = [sys.executable, str(ROOT / "examples" / name)]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_the_demo_shows_crust_ahead(tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "demo.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert "standard" in done.stdout
+    (out,) = (tmp_path / "runs").iterdir()
+    assert (out / "curves.png").stat().st_size > 10_000
+    import pandas as pd
+
+    summary = pd.read_csv(out / "summary.csv", index_col="method")
+    assert summary.loc["crust", "last10"] > summary.loc["standard", "last10"] + 0.05
+
+
+def test_the_readme_shows_the_loop_of_the_example():
+    readme, example = ((ROOT / name).read_text() for name in ("README.md", "examples/own_loop.py"))
+    start = example.index("feed = holdfast.Feed")
+    end = example.index("\ncorrect")
+    assert example[start:end].strip() in readme

@@ -33,7 +33,7 @@ def test_margin_predictions_and_accuracy(logits, labels):
     torch.testing.assert_close(task.margins(logits, labels), torch.tensor([1.5, -0.5, 1.3, -0.2]))
     assert task.predict(logits).tolist() == [0, 1, 2, 0]
     assert task.score(logits, labels) == 0.5
-    assert task.agrees(logits.softmax(1), labels).tolist() == [True, False, True, False]
+    assert task.right(logits.softmax(1), labels, torch.eye(3)).tolist() == [1, 1, 1, 1]
     torch.testing.assert_close(
         task.confidence(logits), torch.tensor([0.785597, 0.506480, 0.710294, 0.489749]), atol=1e-5, rtol=0
     )
@@ -57,4 +57,4 @@ def test_r2_averages_over_targets():
 
 def test_regression_agrees_where_the_residual_is_usual():
     residual = torch.tensor([[0.1], [-0.2], [0.15], [0.12], [9.0]])
-    assert Regression(1).agrees(residual, torch.zeros(5, 1)).tolist() == [True] * 4 + [False]
+    assert Regression(1).right(residual, torch.zeros(5, 1), torch.eye(1)).tolist() == [1, 1, 1, 1, 0]

@@ -56,7 +56,7 @@ class Bar:
             console=console or Console(stderr=True),
             refresh_per_second=5,
         )
-        self._line = self._bar.add_task(title, total=None, said="", completed=0, start=True)
+        self._line = self._bar.add_task(title, total=1, said="")
 
     def __enter__(self) -> Self:
         self._bar.start()

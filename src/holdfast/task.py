@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from holdfast.functional.posterior import clean_posterior, flip_matrix, label_posterior
+
 
 class Task(ABC):
     """Outputs of a network against labels.
@@ -33,6 +35,26 @@ class Task(ABC):
     @abstractmethod
     def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
         """(B,) whether the given label is the one that the network would give."""
+
+    @abstractmethod
+    def clean(self, expected: Tensor) -> Tensor:
+        """(B, q) the true label as the network has it, freed of the noise that its outputs have taken over."""
+
+    @abstractmethod
+    def flips(self, expected: Tensor, y: Tensor) -> Tensor:
+        """How labels go wrong, as ``posterior`` needs it."""
+
+    @abstractmethod
+    def right(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
+        """(B,) the probability that the given label is right."""
+
+    @abstractmethod
+    def settled(self, before: Tensor, now: Tensor) -> float:
+        """How far the network has made up its mind, from what it expected before and expects now: at most 1."""
+
+    @abstractmethod
+    def posterior(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
+        """(B, q) the true label as expectation and given label together have it."""
 
     @abstractmethod
     def encode(self, y: Tensor) -> Tensor:
@@ -81,6 +103,22 @@ class Classification(Task):
     def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
         return expected.argmax(1) == y
 
+    def clean(self, expected: Tensor) -> Tensor:
+        return clean_posterior(expected)
+
+    def flips(self, expected: Tensor, y: Tensor) -> Tensor:
+        return flip_matrix(expected, y)
+
+    def right(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
+        return label_posterior(clean, y, flips).gather(1, y[:, None])[:, 0]
+
+    def settled(self, before: Tensor, now: Tensor) -> float:
+        """The share of predictions that stayed."""
+        return float((before.argmax(1) == now.argmax(1)).double().mean())
+
+    def posterior(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
+        return label_posterior(clean, y, flips)
+
     def encode(self, y: Tensor) -> Tensor:
         return y if y.is_floating_point() else F.one_hot(y, self.outputs).float()
 
@@ -121,6 +159,24 @@ class Regression(Task):
         size = (expected - y).norm(dim=1)
         usual: Tensor = size <= 3 * 1.4826 * size.median()
         return usual
+
+    def clean(self, expected: Tensor) -> Tensor:
+        return expected
+
+    def flips(self, expected: Tensor, y: Tensor) -> Tensor:
+        return torch.eye(self.outputs, device=y.device)
+
+    def right(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
+        """One where they agree, else zero."""
+        return self.agrees(clean, y).float()
+
+    def settled(self, before: Tensor, now: Tensor) -> float:
+        """The share of the variance of the predictions that stayed."""
+        moved, spread = (now - before).square().sum(), (now - now.mean(0)).square().sum()
+        return float(1 - moved / spread) if spread > 0 else 1.0
+
+    def posterior(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
+        return clean
 
     def encode(self, y: Tensor) -> Tensor:
         return y

@@ -20,7 +20,7 @@ def begun(method, rows, epoch=10, batch_size=24):
     return net, feed
 
 
-NEUTRAL = dict(fraction=1.0, rest="drop", average=0, memory=0, warmup=0)
+NEUTRAL = {"fraction": 1.0, "rest": "drop", "average": 0, "memory": 0, "warmup": 0}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_the_default_finds_the_wrong_labels_without_a_rate(blobs):
 
 def test_the_averaged_network_follows_the_trained_one(blobs):
     method = Crust(average=0.5)
-    net, feed = begun(method, blobs)
+    net, _ = begun(method, blobs)
     before = method.averaged[0].weight.clone()
     with torch.no_grad():
         net[0].weight.add_(1.0)

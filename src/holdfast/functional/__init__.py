@@ -1,6 +1,7 @@
 """What two or more methods share: small pure functions on tensors."""
 
 from holdfast.functional.capture import output_layer, penultimate
+from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior
 from holdfast.functional.reduce import keep_count, smallest, weighted_mean
 from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
 
@@ -11,7 +12,11 @@ __all__ = [
     "OneCycle",
     "Schedule",
     "Steps",
+    "anchor_rows",
+    "clean_posterior",
+    "flip_matrix",
     "keep_count",
+    "label_posterior",
     "output_layer",
     "penultimate",
     "smallest",

@@ -24,6 +24,12 @@ Weights = Literal["none", "cluster", "radius"]
 Mix = Literal["none", "cluster", "same_label"]
 Rest = Literal["refine", "drop"]
 
+SURE = 0.8
+"""The probability of being right that lets in a label with which the network disagrees."""
+SETTLED = (0.85, 0.92)
+"""Share of predictions that stay from look to look: up to the first a network is still learning, from the second on it
+has learnt what it can."""
+
 
 class Crust(Method):
     """In each epoch and class, keep the examples whose gradients lie together; wrong labels scatter.
@@ -36,7 +42,8 @@ class Crust(Method):
     Parameters
     ----------
     fraction: share of each class in the coreset, in (0, 1]; one for all or one for each class. None finds it
-        in each class: as many as there are examples whose given label agrees with the averaged prediction.
+        in each class: as many as there are examples whose label agrees with the averaged prediction, or, if they are
+        more, is right with a probability of at least 0.8.
     group: select inside each predicted class (the paper), observed class (the authors' code), or over all.
         Regression groups quantile bins of the prediction, as many as ``bins``.
     proxy: gradient at the logits, or at the penultimate features.
@@ -70,6 +77,8 @@ class Crust(Method):
     partner: Tensor
     rounds: Tensor
     steps: Tensor
+    settled: Tensor
+    flips: Tensor
 
     def __init__(
         self,
@@ -84,8 +93,8 @@ class Crust(Method):
         mix: Mix = "none",
         alpha: tuple[float, float] = (1.0, 1.0),
         rest: Rest = "refine",
-        memory: float = 0.8,
-        average: float = 1.0,
+        memory: float = 0.9,
+        average: float = 2.0,
         warmup: int = 2,
         every: int = 1,
     ) -> None:
@@ -162,6 +171,8 @@ class Crust(Method):
         self.register_buffer("partner", torch.arange(n, device=device))
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("flips", torch.zeros(data.task.outputs, data.task.outputs, device=device))
+        self.register_buffer("settled", torch.zeros(()))
         self.averaged = copy.deepcopy(nets[0]).requires_grad_(False) if self.average else None
         self._pace = self.average * data.steps()
 
@@ -198,6 +209,8 @@ class Crust(Method):
         return self.belief / seen
 
     def _remember(self, expected: Tensor) -> None:
+        if self.rounds > 0:
+            self.settled.fill_(self.task.settled(self.expected(), expected))
         self.belief.mul_(self.memory).add_(expected, alpha=1 - self.memory)
         self.rounds += 1
 
@@ -205,12 +218,15 @@ class Crust(Method):
         """Select a coreset in each group, with its weights and partners."""
         expected = self.expected()
         points = expected - self.task.encode(data.y)
+        if not self.flips.any():
+            self.flips.copy_(self.task.flips(expected, data.y))
+        right = self.task.right(self.task.clean(expected), data.y, self.flips)
         agrees = self.task.agrees(expected, data.y)
         if self.proxy == "features":
             points = points @ output_layer(net).weight
         self.kept.fill_(False)
         for number, rows in self._groups(expected, data.y):
-            size = self._size(number, agrees[rows])
+            size = self._size(number, right[rows], agrees[rows])
             self._choose_in(rows, points[rows].cpu(), size, data)
         if self.mix == "same_label":
             self.partner.copy_(_same_label(data.y, data.generator))
@@ -227,10 +243,10 @@ class Crust(Method):
             label = torch.bucketize(source, edges)
         return [(int(number), (label == number).nonzero()[:, 0]) for number in label.unique()]
 
-    def _size(self, group: int, agrees: Tensor) -> int:
-        count = len(agrees)
+    def _size(self, group: int, right: Tensor, agrees: Tensor) -> int:
+        count = len(right)
         if self.fraction is None:
-            return max(1, int(agrees.sum()))
+            return max(1, int((right >= SURE).sum()), int(agrees.sum()))
         share = self.fraction if isinstance(self.fraction, (int, float)) else self.fraction[group]
         return max(1, min(count, round(share * count)))
 
@@ -250,14 +266,27 @@ class Crust(Method):
         if self.mix == "cluster":
             self.partner[rows[chosen]] = rows[_members(owner, chosen, data.generator)]
 
+    def _refined(self, y: Tensor) -> Tensor:
+        """(N, q) labels for what the coreset leaves out.
+
+        Where a network has made up its mind, more of a label that it disagrees with would only be memorised: what
+        it expects replaces the label. While it still changes its mind it would learn nothing but what it knows
+        already: half of the label stays as given, the other half as the posterior has it.
+        """
+        expected = self.expected()
+        posterior = self.task.posterior(self.task.clean(expected), y, self.flips)
+        open_minded = (self.task.encode(y) + posterior) / 2
+        low, high = SETTLED
+        firm = min(1.0, max(0.0, (float(self.settled) - low) / (high - low)))
+        return torch.lerp(open_minded, expected, firm)
+
     def _compose(self, data: Feed, output: Tensor | None) -> Plan:
-        target = None
-        index = self.kept.nonzero()[:, 0]
-        weight: Tensor | None = self.load[index]
+        index, target = self.kept.nonzero()[:, 0], None
+        weight = self.load[index]
         if self.rest == "refine":
             index = torch.arange(len(data), device=data.device)
-            target = torch.where(self.kept[:, None], self.task.encode(data.y), self.expected())
-            weight = torch.where(self.kept, self.load, torch.ones_like(self.load))
+            weight = torch.where(self.kept, self.load, 1.0)
+            target = torch.where(self.kept[:, None], self.task.encode(data.y), self._refined(data.y))
         if self.mix == "none":
             return Plan(index, weight, target=target, output=output)
         share = _beta(self.alpha, len(index), data.generator)

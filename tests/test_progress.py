@@ -1,0 +1,21 @@
+import io
+
+from rich.console import Console
+
+from holdfast import fit
+from holdfast.progress import Bar
+
+
+def test_the_bar_tells_epochs_loss_and_score(blobs):
+    screen = io.StringIO()
+    fit(
+        blobs,
+        net="mlp",
+        test=blobs,
+        epochs=2,
+        progress=Bar("ordinary", Console(file=screen, width=120, force_terminal=True)),
+    )
+    told = screen.getvalue()
+    assert "ordinary" in told
+    assert "2.0/2 epochs" in told
+    assert "test 0." in told

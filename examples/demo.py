@@ -34,7 +34,7 @@ def main() -> None:
         noise="symmetric",
         rate=0.4,
         seeds=2,
-        epochs=60,
+        epochs=120,
         batch_size=32,
         schedule=Constant(),
         device="cpu",

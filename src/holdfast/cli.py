@@ -287,7 +287,7 @@ def table_of(summary: pd.DataFrame, *, percent: bool) -> Table:
     table = Table(header_style="bold")
     score = "test accuracy (%)" if percent else "test R2"
     table.add_column("method")
-    for title in (f"{score}, last 10", "best epoch", "purity", "trained rows", "seconds"):
+    for title in (f"{score}, last 10", "best epoch", "purity", "labels trusted", "seconds"):
         table.add_column(title, justify="right")
     scale = 100 if percent else 1
     for name, line in summary.iterrows():

@@ -81,7 +81,7 @@ def compare(
                 frame.to_csv(aside)
         told = "labels as given" if noise is None else f"{noise} noise of {rate:.0%}"
         metric = "accuracy" if rows.classes is not None else "R2"
-        curves(histories, folder / "curves.png", title=f"{told}, {seeds} seed(s)", metric=metric)
+        curves(histories, folder / "curves.png", title=f"{told}, {seeds} seed{'s' if seeds > 1 else ''}", metric=metric)
     return summary
 
 

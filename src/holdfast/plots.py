@@ -25,8 +25,8 @@ def curves(histories: Mapping[str, Sequence[pd.DataFrame]], path: Path, *, title
 
     panels = [
         ("test", f"test {metric}"),
-        ("purity", "right labels among the trained"),
-        ("coverage", "share of rows trained"),
+        ("purity", "right labels among the trusted"),
+        ("coverage", "share of labels trusted"),
     ]
     shown = [panel for panel in panels if any(panel[0] in h for runs in histories.values() for h in runs)]
     figure = Figure(figsize=(4.6 * max(1, len(shown)), 3.6), layout="constrained")

@@ -28,9 +28,9 @@ def noisy_digits():
 
 def test_string_labels_and_wrong_ones(noisy_digits):
     x, y, held_x, held_y = noisy_digits
-    scores = {m: RobustClassifier(m).fit(x, y).score(held_x, held_y) for m in ("standard", "crust")}
+    scores = {m: RobustClassifier(m, epochs=80, lr=3e-3).fit(x, y).score(held_x, held_y) for m in ("standard", "crust")}
     assert scores["crust"] > scores["standard"] + 0.05
-    assert scores["crust"] > 0.85
+    assert scores["crust"] > 0.8
 
 
 def test_grid_search_over_methods(noisy_digits):

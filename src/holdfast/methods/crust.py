@@ -36,8 +36,8 @@ class Crust(Method):
 
     The proxy of a gradient is that at the logits, ``g_i = p_i - y_i`` (equation 9 of the paper), or at the
     penultimate features, ``W^T g_i``. Inside each predicted class a coreset is chosen by medoids
-    (equations 6 and 10) or by centrality. What the coreset leaves out is dropped, or stays with the label
-    that the network has come to expect in place of the given one.
+    (equations 6 and 10) or by centrality. What the coreset leaves out is dropped, or stays with a label that
+    the network's own expectation has refined.
 
     Parameters
     ----------
@@ -53,8 +53,9 @@ class Crust(Method):
         within ``radius``.
     mix: mix each example with a member of its cluster (the paper), with any example of the same given label
         (the authors' code), or not at all; the share of the partner is Beta(alpha[0], alpha[1]).
-    rest: "refine" trains the examples outside the coreset towards the averaged prediction; "drop" leaves
-        them out.
+    rest: "drop" leaves out what is not in the coreset; "refine" goes on training it: towards the averaged
+        prediction where the network has made up its mind, and towards the given label and its posterior while
+        it still changes its mind.
     memory: how much of the averaged prediction stays from epoch to epoch, in [0, 1).
     average: over how many epochs the weights of the predicting network are averaged; 0 does not.
     warmup: epochs of ordinary training before the first selection.
@@ -62,7 +63,8 @@ class Crust(Method):
 
     Differs from the paper: see ``Crust.paper`` for its choices. The default selects by centrality, since
     medoids by marginal gain seek coverage and so reach for outliers once the dense, clean part is covered.
-    It needs no noise rate, refines instead of dropping, and averages predictions and weights.
+    It needs no noise rate, refines instead of dropping, and averages predictions and weights. Shares of the
+    mix are drawn for each example; the authors' code draws one for each batch.
 
     Reference: Mirzasoleiman, Cao and Leskovec, "Coresets for Robust Training of Neural Networks against Noisy
     Labels", NeurIPS 2020.
@@ -181,9 +183,10 @@ class Crust(Method):
 
     def plan(self, nets: Nets, data: Feed) -> Plan | None:
         since = self._epoch - self.warmup
-        looks = self._epoch > 0 and (self.memory > 0 or since >= 0)
-        if not looks or (since > 0 and since % self.every):
-            return None if since < 0 or not looks else self._compose(data, None)
+        if self._epoch == 0 or (since < 0 and self.memory == 0):
+            return None
+        if self.flips.any() and since % self.every:
+            return self._compose(data, None)
         net = self.predictor(nets)
         output = data.outputs(net)
         self._remember(self.task.expected(output))

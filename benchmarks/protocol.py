@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -70,18 +69,23 @@ class Results:
 
     def get(self, asked: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """The row of what was asked, made and appended if there is none."""
-        table = pd.read_csv(self.path) if self.path.exists() else pd.DataFrame(columns=list(asked))
-        told = {name: str(value) for name, value in asked.items()}
-        same = pd.Series(True, index=table.index)
-        for name, value in told.items():
-            same &= table[name].astype(str) == value if name in table else False
+        table, same = self._find(asked)
         if same.any() and not self._fresh:
             return dict(table[same].iloc[-1])
         row = {**asked, **make()}
+        # Read again: another process may have added rows while this one trained.
+        table, same = self._find(asked)
         table = pd.concat([table[~same], pd.DataFrame([row])], ignore_index=True)
         with written_aside(self.path) as aside:
-            table.to_csv(aside, index=False, quoting=csv.QUOTE_MINIMAL)
+            table.to_csv(aside, index=False)
         return row
+
+    def _find(self, asked: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Series[bool]]:
+        table = pd.read_csv(self.path) if self.path.exists() else pd.DataFrame(columns=list(asked))
+        same = pd.Series(True, index=table.index)
+        for name, value in asked.items():
+            same &= table[name].astype(str) == str(value) if name in table else False
+        return table, same
 
 
 def trial(

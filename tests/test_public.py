@@ -1,0 +1,43 @@
+"""What the package shows to the world, pinned so that it changes on purpose."""
+
+import subprocess
+import sys
+
+import holdfast
+from holdfast.methods import METHODS
+
+
+def test_the_entries_at_the_root():
+    assert holdfast.__all__ == [
+        "Batch",
+        "Classification",
+        "Crust",
+        "Feed",
+        "HoldfastError",
+        "Method",
+        "Plan",
+        "Regression",
+        "Rows",
+        "Run",
+        "Stack",
+        "Step",
+        "Task",
+        "Weigh",
+        "check_method",
+        "compare",
+        "fit",
+        "read",
+    ]
+    assert all(hasattr(holdfast, name) for name in holdfast.__all__)
+
+
+def test_the_names_of_the_command_line_make_methods():
+    assert list(METHODS) == ["standard", "crust", "crust-paper", "crust-authors"]
+    assert all(isinstance(make(), holdfast.Method) for make in METHODS.values())
+
+
+def test_the_core_imports_no_adapter_and_nothing_slow_that_it_may_not_need():
+    slow = ("sklearn", "numba", "matplotlib", "lightning_fabric", "holdfast.adapters")
+    script = f"import sys, holdfast.cli; print([name for name in {slow!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

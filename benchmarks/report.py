@@ -13,7 +13,7 @@ PUBLISHED = {
     "Co-teaching+": (97.8, 95.8, 58.9, 93.3),
     "JoCoR": (98.06, 96.64, 84.89, 95.24),
 }
-"""MNIST, the same network, 200 epochs, as the authors of JoCoR report them."""
+"""MNIST, the same network, 200 epochs, as published."""
 NOISES = (("symmetric", 0.2), ("symmetric", 0.5), ("symmetric", 0.8), ("asymmetric", 0.4))
 
 

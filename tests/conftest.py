@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -42,11 +39,3 @@ def line() -> Rows:
     y = x @ torch.tensor([[1.0, 0.0], [-2.0, 1.0], [0.5, 3.0]])
     y[::10] += 20
     return Rows(x, y)
-
-
-@pytest.fixture(scope="session")
-def real_data() -> Path:
-    folder = os.environ.get("HOLDFAST_DATA")
-    if not folder or not Path(folder).is_dir():
-        pytest.skip("HOLDFAST_DATA names no folder with the real data sets")
-    return Path(folder)

@@ -144,7 +144,8 @@ def fit(
     """
     if epochs < 1:
         raise HoldfastError(f"training needs at least one epoch, not {epochs}")
-    rows, held_out = as_rows(data), None if test is None else as_rows(test, like=as_rows(data))
+    rows = as_rows(data)
+    held_out = None if test is None else as_rows(test, like=rows)
     method, schedule = method or Method(), schedule or Cosine()
     from lightning_fabric import Fabric  # slow to import, and only training needs it
 

@@ -14,16 +14,15 @@ SUMS = ("trust", "loss", "margin", "gradient")
 class Ledger:
     """Per-row evidence, gathered from the outputs that training makes anyway.
 
-    Every output that a row gets, in a batch or while planning, counts as seen once; outputs of mixed inputs
-    count for the row whose weight is larger in the mix. Losses, margins and loss-layer gradient norms are
+    Every output that a row gets, in a batch or while planning, counts as seen once; the output of a mixed input counts
+    for the row that was planned, not for its partner. Losses, margins and loss-layer gradient norms are
     against the *given* label. Batches wait in a buffer and are worked through many at a time.
 
     Attributes
     ----------
     seen: outputs seen of each row.
     selected: batches in which the row had a positive weight.
-    prediction, probability: of the last output; regression keeps the norm of the prediction's residual apart
-        in ``gradient`` and has no probability.
+    prediction, probability: of the last output; regression has no probability.
     """
 
     def __init__(self, y: Tensor, task: Task, *, buffer: int = 8192) -> None:

@@ -17,10 +17,11 @@ from torch import nn
 from torch.optim import SGD
 from typer.testing import CliRunner
 
-from holdfast import Crust, HoldfastError, Method, Plan, Rows, Run, checkpoint, fit, read
+from holdfast import Crust, HoldfastError, Method, Plan, Rows, Run, Weigh, checkpoint, fit, read
 from holdfast.cli import app
 from holdfast.errors import Died, Diverged
 from holdfast.feed import PadCropFlip
+from holdfast.functional import keep_count, smallest
 from holdfast.launch import gloo_interface
 from holdfast.ranks import Ranks, here
 
@@ -63,6 +64,17 @@ class Tempered(Method):
         return super().loss([lambda x: nets[0](x) * self.heat.exp()], batch)
 
 
+class SmallLoss(Weigh):
+    """The half of smallest loss in the batch: of the whole batch, not of each process's part."""
+
+    def weigh(self, outputs, batch):
+        losses = self.task.losses(outputs[0], batch.y)
+        assert len(batch.x) == len(losses)
+        weight = torch.zeros_like(losses)
+        weight[smallest(losses, keep_count(0.5, len(losses)))] = 1
+        return [weight]
+
+
 PAPER = {"select": "facility", "weights": "cluster", "mix": "cluster", "rest": "drop", "memory": 0, "average": 0}
 AUTHORS = {"group": "observed", "proxy": "features", "weights": "radius", "radius": 0.2, "mix": "same_label"}
 
@@ -88,8 +100,19 @@ def many_blobs(count):
         (lambda: Crust(warmup=1, bins=3), {"rows": "line"}),
         (Twins, {"batch_size": 49}),
         (Tempered, {"optimizer": SGD}),
+        (SmallLoss, {"batch_size": 49}),
     ],
-    ids=["ordinary", "crust", "paper", "authors", "large groups", "regression", "two networks", "own parameter"],
+    ids=[
+        "ordinary",
+        "crust",
+        "paper",
+        "authors",
+        "large groups",
+        "regression",
+        "two networks",
+        "own parameter",
+        "ranking",
+    ],
 )
 def test_two_processes_train_what_one_trains(blobs, line, make, settings):
     rows = settings.pop("rows", blobs)

@@ -19,6 +19,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -71,7 +72,7 @@ def launch(work: Work, job: Any, count: int, accelerator: str, progress: Progres
                 theirs.close()
                 processes.append(process)
                 pipes.append(ours)
-            _watch(processes, pipes, progress)
+            _watch(processes, pipes, progress, path)
         finally:
             _end(processes)
         return torch.load(path.with_name("result"), map_location="cpu", weights_only=False)
@@ -126,9 +127,10 @@ def _check_launch() -> None:
         )
 
 
-def _watch(processes: list[BaseProcess], pipes: list[Connection], progress: Progress) -> None:
+def _watch(processes: list[BaseProcess], pipes: list[Connection], progress: Progress, job: Path) -> None:
     """Pass on what rank 0 tells, until all have ended well; raise when one has not."""
     begun: set[int] = set()
+    loaded: set[int] = set()
     failed: Failures = {}
     open_pipes = dict(enumerate(pipes))
     deadline: float | None = None
@@ -138,11 +140,15 @@ def _watch(processes: list[BaseProcess], pipes: list[Connection], progress: Prog
             while rank in open_pipes and pipe.poll():
                 try:
                     kind, *told = pipe.recv()
-                except EOFError:
+                except (EOFError, OSError):  # the latter where it died in the middle of a word
                     del open_pipes[rank]
                     break
                 if kind == "begun":
                     begun.add(rank)
+                elif kind == "loaded":
+                    loaded.add(rank)
+                    if len(loaded) == len(processes):
+                        _forget(job)
                 elif kind == "failed":
                     failed[rank] = (told[0], told[1])
                 else:
@@ -157,6 +163,12 @@ def _watch(processes: list[BaseProcess], pipes: list[Connection], progress: Prog
             if mistakes or not running or time.monotonic() > deadline or _killed(processes):
                 raise _cause(processes, failed, begun)
         wait([*running, *open_pipes.values()], None if deadline is None else 0.05)
+
+
+def _forget(job: Path) -> None:
+    """Remove the file that all have mapped, so that no kill leaves a copy of the data behind."""
+    with suppress(OSError):  # Windows keeps what is in use; the folder goes at the end
+        job.unlink()
 
 
 def _killed(processes: list[BaseProcess]) -> list[int]:
@@ -228,6 +240,7 @@ def _rank(
     belong(rank, count)
     try:
         job = torch.load(path, mmap=True, weights_only=False)
+        pipe.send(("loaded",))
         result = work(job, _Told(pipe) if here().first else Silent())
         if here().first:
             torch.save(result, path.with_name("result"))

@@ -266,7 +266,7 @@ class Crust(Method):
         if self.select == "facility":
             chosen, weight, _, owner, _ = facility_location(points, size)
         else:
-            far = centrality(points, reference=REFERENCE, generator=data.generator)
+            far = centrality(points, reference=REFERENCE, generator=data.generator).mean
             chosen = far.argsort(stable=True)[:size]
             clustered = "cluster" in (self.weights, self.mix)
             owner = nearest(points, chosen) if clustered else chosen

@@ -1,15 +1,21 @@
 """Choosing a few examples that stand for many: facility location, centrality and their weights."""
 
-from holdfast.select.centrality import central, centrality
+from holdfast.select.centrality import Centrality, central, centrality
+from holdfast.select.estimator import FacilityLocation
 from holdfast.select.facility import facility_location
-from holdfast.select.weights import Selection, cluster_weights, nearest, radius_weights
+from holdfast.select.medoids import k_medoids
+from holdfast.select.selection import Selection
+from holdfast.select.weights import cluster_weights, nearest, radius_weights
 
 __all__ = [
+    "Centrality",
+    "FacilityLocation",
     "Selection",
     "central",
     "centrality",
     "cluster_weights",
     "facility_location",
+    "k_medoids",
     "nearest",
     "radius_weights",
 ]

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.select.weights import (
-    Selection,
-    check_size,
-    checked_points,
-    cluster_sizes,
-    distance_blocks,
-    nearest,
-)
+from holdfast.select.points import Points, checked_points, count_of, distance_blocks
+from holdfast.select.selection import Selection, cluster_sizes, in_kind, like
+from holdfast.select.weights import nearest
+
+
+class Centrality(NamedTuple):
+    """Mean distance of each point to the others, and how sure that is.
+
+    Shapes
+    ------
+    mean: (n,) float64, least is most central.
+    error: (n,) float64, the standard error that comes from comparing with a sample; zero where all were compared.
+    """
+
+    mean: Tensor
+    error: Tensor
 
 
 def central(
-    points: Tensor, k: int, reference: int | None = None, generator: torch.Generator | None = None
+    points: Points, k: float, reference: int | None = None, generator: torch.Generator | None = None
 ) -> Selection:
     """The k points of smallest summed distance to all points, or to a random sample of them.
 
@@ -27,7 +37,7 @@ def central(
     Parameters
     ----------
     points: finite floats, on any device.
-    k: from 1 to n.
+    k: from 1 to n, or a share of them in (0, 1).
     reference: number of random points that distances are summed to, at least 1; None, or n and more,
         takes all.
     generator: draws the reference; None is a generator of seed 0.
@@ -35,7 +45,8 @@ def central(
     Shapes
     ------
     points (n, d) -> Selection of k; ``gain`` is minus the mean distance to the points compared with, the
-    point itself among them, and ``weight`` the cluster size.
+    point itself among them, ``weight`` the cluster size, and ``objective`` the summed distance of all points to their
+    nearest chosen one.
 
     Differs from the paper: CRUST describes facility location; its authors' code ranks by total value and so
     selects exactly these points.
@@ -46,16 +57,16 @@ def central(
     >>> central(torch.tensor([[0.0], [1.0], [2.0], [9.0]]), 2).index.tolist()
     [1, 2]
     """
-    points = checked_points(points)
-    check_size(k, len(points))
-    far = centrality(points, reference, generator)
-    index = far.argsort(stable=True)[:k]
-    gain = -far[index]
-    assignment = nearest(points, index)
-    return Selection(index, cluster_sizes(assignment, k), gain, assignment, float(gain.sum()))
+    held = checked_points(points)
+    count = count_of(k, len(held))
+    far = centrality(held, reference, generator).mean
+    index = far.argsort(stable=True)[:count]
+    assignment = nearest(held, index)
+    loss = float((held.double() - held[index[assignment]].double()).norm(dim=1).sum())
+    return in_kind(Selection(index, cluster_sizes(assignment, count), -far[index], assignment, loss), points)
 
 
-def centrality(points: Tensor, reference: int | None = None, generator: torch.Generator | None = None) -> Tensor:
+def centrality(points: Points, reference: int | None = None, generator: torch.Generator | None = None) -> Centrality:
     """Mean distance of each point to all points, itself among them, or to a random sample; least is central.
 
     Parameters
@@ -66,13 +77,23 @@ def centrality(points: Tensor, reference: int | None = None, generator: torch.Ge
 
     Shapes
     ------
-    points (n, d) -> (n,) float64.
+    points (n, d) -> Centrality of (n,) float64 each.
     """
-    points = checked_points(points)
-    others = points[_draw(len(points), reference, generator)]
-    # Distances of 24 bits add up without rounding in a float64, so equal sums tie whatever their order.
-    total = [d.float().sum(1, dtype=torch.float64) for d in distance_blocks(points, others)]
-    return torch.cat(total) / len(others)
+    held = checked_points(points)
+    n = len(held)
+    others = held[_draw(n, reference, generator)]
+    m = len(others)
+    mean, error = [], []
+    for d in distance_blocks(held, others):
+        # Distances of 24 bits add up without rounding in a float64, so equal sums tie whatever their order.
+        d = d.float()
+        mean.append(d.sum(1, dtype=torch.float64) / m)
+        if m < n:
+            spread = d.double().var(1) if m > 1 else torch.full((len(d),), torch.inf, dtype=torch.float64)
+            # Drawn without replacement: a sample of nearly all leaves nearly no doubt.
+            error.append((spread / m * (1 - m / n)).sqrt())
+    doubt = torch.cat(error) if error else torch.zeros(n, dtype=torch.float64)
+    return Centrality(like(torch.cat(mean), points), like(doubt, points))
 
 
 def _draw(n: int, reference: int | None, generator: torch.Generator | None) -> Tensor:

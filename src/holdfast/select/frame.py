@@ -1,0 +1,116 @@
+"""Points laid out for screening: leading axes, compact blocks."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+BLOCK = 128
+"""Points of a block, which are screened together."""
+
+
+class Frame(NamedTuple):
+    """Points in an order in which blocks of 128 are compact, and what screening needs of them."""
+
+    points: Array
+    """(n, d) as given, reordered."""
+    rows: Array
+    """(n, r) float32 coordinates along the principal axes that hold any spread, from the mean."""
+    columns: Array
+    """(r, n) the same."""
+    name: Array
+    """(n,) the original number of each point."""
+    centre: Array
+    """(r, blocks)."""
+    radius: Array
+    """(blocks,) no point of a block lies further from its centre."""
+    slack: np.float32
+    """Distances between rows exceed those between points by no more."""
+    guess: int
+    """A point near the middle."""
+
+
+def along_axes(points: Array) -> Array:
+    """(n, r) float32 coordinates from the mean, along those principal axes that hold any spread.
+
+    Softmax gradients of C classes come down to C - 1 axes, and so do these at the penultimate features.
+    """
+    centred = points - points.mean(0, dtype=np.float64)
+    if len(points) > points.shape[1] > 1:
+        spread, axes = np.linalg.eigh(centred.T @ centred)
+        # Below this share of the largest, spread is the rounding of float32 coordinates.
+        held = spread > 1e-12 * spread[-1]
+        if held.any():
+            centred = centred @ axes[:, held][:, ::-1]
+    return np.asarray(centred, np.float32)
+
+
+def frame(points: Array, rows: Array, squared: bool) -> Frame:
+    """Lay out (n, d) points of which ``along_axes`` gave the rows."""
+    n = len(points)
+    name = _compact(rows)
+    rows = np.ascontiguousarray(rows[name])
+    starts = np.arange(0, n, BLOCK)
+    count = np.diff(np.append(starts, n))
+    centre = (np.add.reduceat(rows, starts, dtype=np.float64) / count[:, None]).astype(np.float32)
+    away = np.square(rows - np.repeat(centre, count, axis=0)).sum(1)
+    slack = np.float32(1e-6 * np.sqrt(np.square(rows).sum(1).max()))
+    radius = np.sqrt(np.maximum.reduceat(away, starts)) * np.float32(1.00001) + slack
+    return Frame(
+        np.ascontiguousarray(points[name]),
+        rows,
+        np.ascontiguousarray(rows.T),
+        name,
+        np.ascontiguousarray(centre.T),
+        radius,
+        slack,
+        _middle(rows, squared),
+    )
+
+
+def _compact(rows: Array) -> Array:
+    """An order in which each 128 points that follow one another lie together: halves along the widest axis."""
+    order = np.arange(len(rows))
+    parts = [(0, len(rows))]
+    while parts:
+        low, high = parts.pop()
+        blocks = -(-(high - low) // BLOCK)
+        if blocks < 2:
+            continue
+        part = order[low:high]
+        held = rows[part]
+        axis = int(np.ptp(held, axis=0).argmax())
+        half = blocks // 2 * BLOCK
+        order[low:high] = part[np.argpartition(held[:, axis], half)]
+        parts += [(low, low + half), (low + half, high)]
+    return order
+
+
+def _middle(rows: Array, squared: bool) -> int:
+    """The point of least summed distance to a sample: any point would do, a good one spares work."""
+    sample = rows[np.random.default_rng(0).permutation(len(rows))[:256]]
+    square = np.square(rows).sum(1)[:, None] + np.square(sample).sum(1) - 2 * rows @ sample.T
+    far = square if squared else np.sqrt(np.maximum(square, 0))
+    return int(far.sum(1).argmin())
+
+
+def distance_matrix(points: Array, squared: bool) -> Array:
+    """(n, n) float32 distances, symmetric, from inner products in float64; of near points from differences."""
+    n = len(points)
+    held = points - points.mean(0, dtype=np.float64)
+    square = np.square(held).sum(1)
+    out = np.empty((n, n), np.float32)
+    for low in range(0, n, 512):
+        block = held[low : low + 512]
+        scale = square[low : low + 512, None] + square[low:]
+        d = scale - 2 * block @ held[low:].T
+        i, j = np.nonzero(d < 1e-7 * scale)
+        for part in range(0, len(i), 100_000):
+            a, b = i[part : part + 100_000], j[part : part + 100_000]
+            d[a, b] = np.square(held[low + a] - held[low + b]).sum(1)
+        out[low : low + 512, low:] = d if squared else np.sqrt(d)
+        out[low:, low : low + 512] = out[low : low + 512, low:].T
+    return out

@@ -85,6 +85,8 @@ Crop = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Of everything random.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")]
+Devices = Annotated[int, typer.Option(help="Devices that train together, a process each; cpu counts processes.")]
+Strategy = Annotated[str, typer.Option(help="How several devices share the work: auto or ddp.")]
 Precision = Annotated[str, typer.Option(help="32-true, bf16-mixed, 16-mixed, 64-true.")]
 Threads = Annotated[int, typer.Option(help="Processor threads; 0 leaves the choice to torch.")]
 Drop = Annotated[Missing, typer.Option("--missing", help="Rows without a label: error, or drop them.")]
@@ -131,6 +133,8 @@ def fit(
     augment: Crop = None,
     seed: Seed = 0,
     device: Device = "auto",
+    devices: Devices = 1,
+    strategy: Strategy = "auto",
     precision: Precision = "32-true",
     threads: Threads = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
@@ -154,8 +158,8 @@ def fit(
     run = fit_rows(
         rows, _method(method, options)(), net, test=held_out, epochs=epochs, batch_size=batch_size,
         optimizer=_optimizer(optimizer, lr), schedule=_schedule(schedule), augment=_augment(augment, rows),
-        seed=seed, device=device, precision=precision, out=out, resume=resume, tensorboard=tensorboard,
-        progress=_bar(method, quiet),
+        seed=seed, device=device, devices=devices, strategy=strategy, precision=precision, out=out, resume=resume,
+        tensorboard=tensorboard, progress=_bar(method, quiet),
     )  # fmt: skip
     metric = "accuracy" if rows.classes is not None else "R2"
     curves({method: [run.history]}, out / "curves.png", title=f"{data.name}, {method}", metric=metric)
@@ -348,8 +352,8 @@ def _optimizer(name: OptimizerName, rate: float | None) -> Callable[[Iterable[nn
     if rate is not None and not rate > 0:
         raise HoldfastError(f"a learning rate must be positive, not {rate:g}")
     if name is OptimizerName.adam:
-        return lambda parameters: Adam(parameters, lr=rate or 1e-3)
-    return lambda parameters: SGD(parameters, lr=rate or 0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
+        return partial(Adam, lr=rate or 1e-3)
+    return partial(SGD, lr=rate or 0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
 
 
 def _schedule(name: str) -> Schedule:

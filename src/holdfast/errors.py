@@ -7,3 +7,7 @@ class HoldfastError(ValueError):
 
 class Diverged(HoldfastError):
     """The loss stopped being a number; the last good checkpoint is kept."""
+
+
+class Died(HoldfastError):
+    """A process of a training in several ended before its time; the last checkpoint is kept."""

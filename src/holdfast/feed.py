@@ -15,6 +15,7 @@ from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.functional.capture import penultimate
 from holdfast.method import Batch, Plan
+from holdfast.ranks import here
 from holdfast.task import Task, task_of
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -45,6 +46,9 @@ class PadCropFlip:
 
 class Feed:
     """The training rows as methods see them: inputs, given labels, and nothing of the truth.
+
+    In a training of several processes each has a feed of all rows: it shuffles alike in all, hands out this
+    process's part of each batch, and computes its part of the outputs and gathers the rest.
 
     Parameters
     ----------
@@ -79,6 +83,8 @@ class Feed:
         self.augment = augment
         self.device = torch.device(device)
         self.generator = torch.Generator().manual_seed(seed)
+        self.ranks = here()
+        self._chance = self.generator
         self._x = rows.x
         self._workers = workers
 
@@ -86,12 +92,15 @@ class Feed:
         return len(self.y)
 
     def batches(self, plan: Plan | None = None, views: int = 1) -> Iterator[Batch]:
-        """One epoch of shuffled batches; a last batch of one row joins the batch before it."""
+        """One epoch of shuffled batches; a last batch of less than two rows a process joins the batch before it."""
         plan = plan or Plan(torch.arange(len(self)))
+        self._check_alike(plan)
         order = torch.randperm(len(plan.index), generator=self.generator)
         parts = list(order.split(self.batch_size))
-        if len(parts) > 1 and len(parts[-1]) == 1:
+        if len(parts) > 1 and len(parts[-1]) < 2 * self.ranks.count:
             parts[-2:] = [torch.cat(parts[-2:])]
+        parts = [part[self.ranks.share(len(part))] for part in parts]
+        self._chance = self._own_chance()
         index = plan.index.cpu()
         picks = [index[part] for part in parts]
         mixes = [] if plan.partner is None else [plan.partner.cpu()[part] for part in parts]
@@ -117,21 +126,36 @@ class Feed:
     @torch.no_grad()
     def outputs(self, net: nn.Module) -> Tensor:
         """(N, q) outputs of a network for all rows in order: evaluation mode, no augmentation, no gradient."""
-        return evaluate(net, self._inputs()).float()
+        return outputs_of(net, self._x, self.device, self._workers).float()
 
     @torch.no_grad()
     def features(self, net: nn.Module) -> tuple[Tensor, Tensor]:
         """(N, q) outputs and (N, d) inputs of the output layer, for all rows in order."""
         with penultimate(net) as caught:
-            output = evaluate(net, self._inputs()).float()
-        return output, torch.cat(caught).float()
+            output = outputs_of(net, self._x, self.device, self._workers).float()
+        return output, self.ranks.gather(torch.cat(caught).float())
 
-    def _inputs(self) -> Iterator[Tensor]:
-        return inputs_of(self._x, self.device, self._workers)
+    def _check_alike(self, plan: Plan) -> None:
+        """Processes that disagree about an epoch would train some rows twice and others never, and not say so."""
+        if len(plan.index) < self.ranks.count > 1:
+            raise HoldfastError(f"{self.ranks.count} processes cannot share a plan of {len(plan.index)} row(s)")
+        if not self.ranks.alike(plan.index, plan.partner, self.generator.get_state()):
+            raise HoldfastError(
+                "the processes have planned different epochs; a method must plan alike in all of them, "
+                "and draw from the feed's generator the same number of times"
+            )
+
+    def _own_chance(self) -> torch.Generator:
+        """What augmentation draws from: the feed's generator, or one of this process alone, since parts of a batch
+        differ in size and the feed's must stay alike in all."""
+        if self.ranks.count == 1 or self.augment is None:
+            return self.generator
+        seed = int(torch.randint(2**62, (), generator=self.generator))
+        return torch.Generator().manual_seed(seed + self.ranks.rank)
 
     def _view(self, x: Tensor) -> Tensor:
         if self.augment is not None:
-            x = self.augment(x, self.generator)
+            x = self.augment(x, self._chance)
         return as_float(x.to(self.device))
 
     def _load(self, picks: list[Tensor]) -> Iterator[Tensor]:
@@ -140,13 +164,15 @@ class Feed:
         return iter(_loader(self._x, picks, self._workers)) if picks else iter(())
 
 
-def inputs_of(x: Tensor | Dataset[Any], device: torch.device | str, workers: int = 0) -> Iterator[Tensor]:
-    """Inputs of any rows in order, as floats on a device, in chunks for a forward pass."""
+def inputs_of(
+    x: Tensor | Dataset[Any], device: torch.device | str, workers: int = 0, part: slice = slice(None)
+) -> Iterator[Tensor]:
+    """Inputs of any rows in order, or of a part of them, as floats on a device, in chunks for a forward pass."""
     first = x[0]
     numbers = math.prod((first[0] if isinstance(first, (tuple, list)) else first).shape)
     # What fits in a processor's cache is faster by a half than a chunk of a thousand images.
     size = max(64, 2**18 // max(1, numbers)) if torch.device(device).type == "cpu" else 1024
-    picks = list(torch.arange(len(x)).split(size))  # type: ignore[arg-type]
+    picks = list(torch.arange(len(x))[part].split(size))  # type: ignore[arg-type]
     loaded = (x[pick] for pick in picks) if isinstance(x, Tensor) else iter(_loader(x, picks, workers))
     for chunk in loaded:
         yield as_float(chunk.to(device))
@@ -161,6 +187,14 @@ def evaluate(net: nn.Module, inputs: Iterator[Tensor]) -> Tensor:
         return torch.cat([net(x) for x in inputs])
     finally:
         net.train(training)
+
+
+def outputs_of(net: nn.Module, x: Tensor | Dataset[Any], device: torch.device | str, workers: int = 0) -> Tensor:
+    """(N, q) outputs for all rows in order; of several processes each computes its part."""
+    ranks, count = here(), len(x)  # type: ignore[arg-type]
+    if count < ranks.count:
+        return evaluate(net, inputs_of(x, device, workers))
+    return ranks.gather(evaluate(net, inputs_of(x, device, workers, ranks.share(count))))
 
 
 def as_float(x: Tensor) -> Tensor:

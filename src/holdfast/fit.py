@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +13,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Adam, Optimizer
 
 from holdfast import checkpoint
 from holdfast.data.rows import Rows, as_rows
-from holdfast.errors import Diverged, HoldfastError
-from holdfast.feed import Augment, Feed, evaluate, inputs_of
+from holdfast.errors import Died, Diverged, HoldfastError
+from holdfast.feed import Augment, Feed, outputs_of
 from holdfast.functional.schedules import Cosine, Schedule
+from holdfast.launch import check_devices, launch
 from holdfast.ledger import Ledger
 from holdfast.method import Method, Plan
 from holdfast.nets import build, reset_parameters
 from holdfast.progress import Progress, Silent
+from holdfast.ranks import here
 from holdfast.run import Run, RunFolder, describe
 from holdfast.task import Task
 
@@ -35,6 +40,27 @@ Watch = Callable[[int, nn.Module], Mapping[str, float]]
 def adam(parameters: Iterable[nn.Parameter]) -> Optimizer:
     """Adam with its usual rate of 0.001."""
     return Adam(parameters, lr=1e-3)
+
+
+@dataclass
+class Job:
+    """All that a training starts from; it can travel to another process."""
+
+    rows: Rows
+    held_out: Rows | None
+    method: Method
+    nets: list[nn.Module]
+    optimizer: MakeOptimizer
+    schedule: Schedule
+    epochs: int
+    feeding: dict[str, Any]
+    engine: dict[str, Any]
+    folder: RunFolder | None
+    asked: dict[str, Any]
+    tensorboard: bool
+    watch: Watch | None
+    going_on: bool = False
+    random: torch.Tensor | None = None
 
 
 @dataclass
@@ -64,14 +90,28 @@ class Training:
             step = method.loss(nets, batch)
             self.optimizer.zero_grad()
             self.fabric.backward(step.loss)
+            self._agree()
             method.after_backward(nets)
             self.optimizer.step()
             method.after_step(nets)
             self.ledger.record(batch, step)
             total += step.loss.detach()
             tick((number + 1) / steps)
-        self.stopped = method.stop(nets)
-        return float(total) / steps, plan
+        self.ledger.flush()
+        ranks = feed.ranks
+        self.stopped = any(ranks.objects(method.stop(nets)))
+        return float(ranks.total(total)) / ranks.count / steps, plan
+
+    def _agree(self) -> None:
+        """What DDP leaves to each process: gradients of the method's own parameters, and running statistics."""
+        ranks = self.feed.ranks
+        if ranks.count == 1:
+            return
+        own = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
+        for parameter in own:
+            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        ranks.average([parameter.grad for parameter in own if parameter.grad is not None])
+        ranks.average([buffer for net in self.nets for buffer in net.buffers() if buffer.is_floating_point()])
 
     def _set_rate(self, share: float) -> None:
         for group in self.optimizer.param_groups:
@@ -86,8 +126,13 @@ class Training:
             "history": self.history,
             "stopped": self.stopped,
             "shuffle": self.feed.generator.get_state(),
-            "random": checkpoint.random_state(),
+            "random": self._random(),
         }
+
+    def _random(self) -> Any:
+        """The random state, or in several processes that of each."""
+        states = self.feed.ranks.objects(checkpoint.random_state())
+        return states[0] if len(states) == 1 else states
 
     def restore(self, state: dict[str, Any]) -> None:
         for net, saved in zip(self.nets, state["nets"], strict=True):
@@ -98,7 +143,9 @@ class Training:
         self.history = state["history"]
         self.stopped = state["stopped"]
         self.feed.generator.set_state(state["shuffle"])
-        checkpoint.set_random_state(state["random"])
+        states = state["random"] if isinstance(state["random"], list) else [state["random"]]
+        # Going on with more processes than before, the further ones share states.
+        checkpoint.set_random_state(states[self.feed.ranks.rank % len(states)])
 
 
 def fit(
@@ -114,6 +161,8 @@ def fit(
     augment: Augment | None = None,
     seed: int = 0,
     device: str = "auto",
+    devices: int = 1,
+    strategy: str = "auto",
     precision: str = "32-true",
     workers: int = 0,
     out: str | Path | None = None,
@@ -134,6 +183,9 @@ def fit(
         done and falls along a cosine by default.
     seed: of the initial weights and everything random after them.
     device, precision: as lightning-fabric takes them, such as "cpu", "cuda", "32-true", "bf16-mixed".
+    devices: how many devices of this machine train, a process each; they share every batch of ``batch_size`` rows.
+        A script calls ``fit`` under ``if __name__ == "__main__"`` then, and what it passes can be pickled.
+    strategy: "ddp" (distributed data parallel), or "auto", which is ddp where there are several devices.
     out: folder for the run: settings, history, ledger, model, and a checkpoint after each epoch. None keeps nothing.
     resume: go on from the checkpoint in ``out``, bit for bit as if never stopped; starts where there is none.
     watch: called after each epoch with its number and the predicting network; its values join the history.
@@ -144,60 +196,98 @@ def fit(
     """
     if epochs < 1:
         raise HoldfastError(f"training needs at least one epoch, not {epochs}")
+    accelerator = check_devices(devices, strategy, device, batch_size)
     rows = as_rows(data)
     held_out = None if test is None else as_rows(test, like=rows)
-    method, schedule = method or Method(), schedule or Cosine()
-    from lightning_fabric import Fabric  # slow to import, and only training needs it
-
+    method = method or Method()
     torch.manual_seed(seed)
-    fabric = Fabric(accelerator=device, devices=1, precision=precision)  # type: ignore[arg-type]
     spec, nets = _networks(net, method.networks, rows)
     folder = None if out is None else RunFolder(Path(out))
-    asked = describe(rows, method, spec, nets[0], epochs=epochs, batch_size=batch_size, seed=seed, precision=precision)
-    saved = None if folder is None else folder.open(asked, resume=resume)
-
-    training = _prepare(
-        fabric, nets, method, rows, optimizer, schedule, epochs,
-        batch_size=batch_size, augment=augment, seed=seed, workers=workers,
+    asked = describe(
+        rows, method, spec, nets[0],
+        epochs=epochs, batch_size=batch_size, seed=seed, precision=precision, devices=devices,
     )  # fmt: skip
+    saved = None if folder is None else folder.open(asked, resume=resume)
+    feeding = {"batch_size": batch_size, "augment": augment, "seed": seed, "workers": workers}
+    engine = {"accelerator": accelerator, "devices": devices, "precision": precision}
+    job = Job(
+        rows, held_out, method, nets, optimizer, schedule or Cosine(), epochs, feeding, engine, folder, asked,
+        tensorboard, watch, going_on=saved is not None,
+    )  # fmt: skip
+    if devices > 1:
+        return _fit_in_several(job, progress or Silent())
+    return _finish(job, _train(job, saved, progress or Silent()))
+
+
+def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Training:
+    """The loop over the epochs, in this process alone or as one of several."""
+    folder, ranks = job.folder, here()
+    training = _prepare(job)
     if saved is not None:
         training.restore(saved)
-    writer = _tensorboard(folder, len(training.history)) if tensorboard else None
-
-    with progress or Silent() as bar:
-        for epoch in range(len(training.history), epochs):
+    writer = _tensorboard(folder, len(training.history)) if job.tensorboard and ranks.first else None
+    with progress as bar:
+        for epoch in range(len(training.history), job.epochs):
             if training.stopped:
                 break
             wall, cpu = time.perf_counter(), time.process_time()
-            loss, plan = training.epoch(epoch, lambda share, e=epoch: bar.at(e + share, epochs))  # type: ignore[misc]
+            loss, plan = training.epoch(epoch, lambda share, e=epoch: bar.at(e + share, job.epochs))  # type: ignore[misc]
             if not math.isfinite(loss):
                 raise _diverged(epoch, folder)
-            seconds = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-            line = {"epoch": float(epoch), "loss": loss, **_coverage(plan, rows, training.feed.task), **seconds}
-            line |= _scores(training, held_out)
-            if watch is not None:
-                line |= watch(epoch, method.predictor(training.nets))
+            spent = sum(ranks.objects(time.process_time() - cpu))
+            seconds = {"seconds": time.perf_counter() - wall, "cpu_seconds": spent}
+            line = {"epoch": float(epoch), "loss": loss, **_coverage(plan, job.rows, training.feed.task), **seconds}
+            line |= _scores(training, job.held_out)
+            if job.watch is not None and ranks.first:
+                line |= job.watch(epoch, job.method.predictor(training.nets))
             training.history.append(line)
             bar.say(line)
-            if folder is not None:
-                folder.keep(training.state(), training.history)
+            state = None if folder is None else training.state()
+            if folder is not None and state is not None and ranks.first:
+                folder.keep(state, training.history)
             if writer is not None:
                 for name, value in line.items():
                     writer.add_scalar(name, value, epoch)
     if writer is not None:
         writer.close()
-    best = getattr(method.predictor(training.nets), "module", method.predictor(training.nets))
-    run = Run(
-        best,
-        rows,
-        training.history,
-        training.ledger.arrays(),
-        asked,
-        out=None if folder is None else folder.path,
-    )
-    if folder is not None:
-        folder.finish(run)
+    return training
+
+
+def _finish(job: Job, training: Training) -> Run:
+    out = None if job.folder is None else job.folder.path
+    best = bare(job.method.predictor(training.nets))
+    run = Run(best, job.rows, training.history, training.ledger.arrays(), job.asked, out=out)
+    if job.folder is not None:
+        job.folder.finish(run)
     return run
+
+
+def _fit_in_several(job: Job, progress: Progress) -> Run:
+    """Train in processes of their own; what was given here is afterwards as if it had been trained here."""
+    job.random = torch.get_rng_state()
+    try:
+        with progress as bar:
+            run, net, method = launch(_fit_as_rank, job, job.engine["devices"], job.engine["accelerator"], bar)
+    except Died as error:
+        raise Died(f"{error}; {_kept(job.folder)}") from None
+    run.rows = job.rows
+    job.nets[0].load_state_dict(net.state_dict())
+    if run.net is net:
+        run.net = job.nets[0]
+    job.method.__dict__.update(method.__dict__)
+    return cast(Run, run)
+
+
+def _fit_as_rank(job: Job, progress: Progress) -> tuple[Run, nn.Module, Method] | None:
+    if job.random is not None:
+        torch.set_rng_state(job.random)
+    saved = checkpoint.load(job.folder.checkpoint) if job.folder is not None and job.going_on else None
+    training = _train(job, saved, progress)
+    if not here().first:
+        return None
+    run = _finish(job, training)
+    run.rows = None
+    return run, bare(training.nets[0]), job.method
 
 
 def _networks(net: nn.Module | str, count: int, rows: Rows) -> tuple[str | None, list[nn.Module]]:
@@ -208,28 +298,46 @@ def _networks(net: nn.Module | str, count: int, rows: Rows) -> tuple[str | None,
     return None, [net] + [reset_parameters(net) for _ in range(count - 1)]
 
 
-def _prepare(
-    fabric: Fabric,
-    nets: list[nn.Module],
-    method: Method,
-    rows: Rows,
-    optimizer: MakeOptimizer,
-    schedule: Schedule,
-    epochs: int,
-    **feeding: Any,
-) -> Training:
-    feed = Feed(rows, device=fabric.device, **feeding)
-    nets = [fabric.to_device(net).train() for net in nets]
+def _prepare(job: Job) -> Training:
+    fabric, method = _fabric(job.engine), job.method
+    feed = Feed(job.rows, device=fabric.device, **job.feeding)
+    nets = [fabric.to_device(net).train() for net in job.nets]
     method.begin(nets, feed)
     fabric.to_device(method)
     own = [parameter for parameter in method.parameters() if parameter.requires_grad]
-    made = optimizer([*(p for net in nets for p in net.parameters()), *own])
+    made = job.optimizer([*(p for net in nets for p in net.parameters()), *own])
     for group in made.param_groups:
         group.setdefault("initial_lr", group["lr"])
     wrapped: list[nn.Module] = [fabric.setup_module(net, move_to_device=False) for net in nets]
-    engine = cast(Optimizer, fabric.setup_optimizers(made))
+    for part in (part for net in wrapped for part in net.modules() if isinstance(part, DistributedDataParallel)):
+        # Else each forward pass would wait for the others, and one process could not evaluate alone.
+        part.broadcast_buffers = False
+    if not feed.ranks.first:
+        torch.manual_seed(job.feeding["seed"] + feed.ranks.rank)  # dropout must not strike the same units everywhere
+    optimizer = cast(Optimizer, fabric.setup_optimizers(made))
     ledger = Ledger(feed.y, feed.task)
-    return Training(fabric, wrapped, method, feed, engine, schedule, ledger, epochs, [])
+    return Training(fabric, wrapped, method, feed, optimizer, job.schedule, ledger, job.epochs, [])
+
+
+def _fabric(engine: dict[str, Any]) -> Fabric:
+    from lightning_fabric import Fabric  # slow to import, and only training needs it
+
+    if engine["devices"] == 1:
+        return Fabric(**engine)
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+
+    # Neither is news to the user: a greeting for each process that joins, and how DDP lays out a 1 x 1 gradient.
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message="Grad strides do not match bucket view")
+    # The environment that ``launch`` has set, whatever cluster this may run on.
+    fabric = Fabric(**engine, strategy="ddp", plugins=[LightningEnvironment()])
+    fabric.launch()
+    return fabric
+
+
+def bare(net: nn.Module) -> nn.Module:
+    """The network itself, without the wrapper that the engine has put around it."""
+    return cast(nn.Module, getattr(net, "module", net))
 
 
 def _coverage(plan: Plan | None, rows: Rows, task: Task) -> dict[str, float]:
@@ -249,13 +357,12 @@ def _coverage(plan: Plan | None, rows: Rows, task: Task) -> dict[str, float]:
 
 def _scores(training: Training, held_out: Rows | None) -> dict[str, float]:
     task, ledger = training.feed.task, training.ledger
-    ledger.flush()
     line = {}
     if task.metric == "accuracy":
         line["train"] = float((ledger.prediction == training.feed.y).double().mean())
     if held_out is not None:
         net = training.method.predictor(training.nets)
-        output = evaluate(net, inputs_of(held_out.x, training.feed.device))
+        output = outputs_of(net, held_out.x, training.feed.device)
         line["test"] = task.score(output, held_out.y.to(output.device))
     return line
 
@@ -263,6 +370,15 @@ def _scores(training: Training, held_out: Rows | None) -> dict[str, float]:
 def _diverged(epoch: int, folder: RunFolder | None) -> Diverged:
     kept = f"the checkpoint of epoch {epoch} is kept in {folder.path}" if folder and epoch else "nothing was kept"
     return Diverged(f"the loss is no longer a number in epoch {epoch + 1}; {kept}; lower the learning rate (--lr)")
+
+
+def _kept(folder: RunFolder | None) -> str:
+    if folder is None:
+        return "nothing was kept, as no folder was given; pass out to keep a checkpoint of each epoch"
+    if not folder.checkpoint.exists():
+        return f"no epoch was finished; pass --resume to begin again in {folder.path}"
+    done = len(checkpoint.load(folder.checkpoint)["history"])
+    return f"the checkpoint of epoch {done} is whole ({folder.checkpoint}); pass --resume to go on from there"
 
 
 def _tensorboard(folder: RunFolder | None, done: int) -> Any:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from holdfast.method import Batch, Plan, Step
+from holdfast.ranks import here
 from holdfast.task import Task
 
 SUMS = ("trust", "loss", "margin", "gradient")
@@ -16,7 +17,8 @@ class Ledger:
 
     Every output that a row gets, in a batch or while planning, counts as seen once; the output of a mixed input counts
     for the row that was planned, not for its partner. Losses, margins and loss-layer gradient norms are
-    against the *given* label. Batches wait in a buffer and are worked through many at a time.
+    against the *given* label. Batches wait in a buffer and are worked through many at a time. In a training of
+    several processes they wait until the end of the epoch, are gathered, and each process has the whole ledger.
 
     Attributes
     ----------
@@ -32,6 +34,7 @@ class Ledger:
         self._buffer = buffer
         self._waiting: list[tuple[Tensor, Tensor]] = []
         self._rows = 0
+        self._ranks = here()
         self.seen = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.trained = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.selected = torch.zeros(n, dtype=torch.int64, device=y.device)
@@ -53,20 +56,22 @@ class Ledger:
         if step.output is not None:
             self._waiting.append((batch.index, step.output.detach()))
         self._rows += len(batch.index)
-        if self._rows >= self._buffer:
+        # Parts of a batch differ in size, so processes would come to this at different steps and wait for each other.
+        if self._rows >= self._buffer and self._ranks.count == 1:
             self.flush()
 
     def flush(self) -> None:
         """Work through what waits."""
+        gather = self._ranks.gather
         if self._trust:
-            index = torch.cat([rows for rows, _ in self._trust])
-            trust = torch.cat([weight for _, weight in self._trust]).double()
+            index = gather(torch.cat([rows for rows, _ in self._trust]))
+            trust = gather(torch.cat([weight for _, weight in self._trust]).double())
             self.trained.index_add_(0, index, torch.ones_like(index))
             self.selected.index_add_(0, index, (trust > 0).long())
             self.sums[:, 0].index_add_(0, index, trust)
         if self._waiting:
-            index = torch.cat([rows for rows, _ in self._waiting])
-            self._take(index, torch.cat([output for _, output in self._waiting]))
+            index = gather(torch.cat([rows for rows, _ in self._waiting]))
+            self._take(index, gather(torch.cat([output for _, output in self._waiting]).float()))
         self._trust, self._waiting, self._rows = [], [], 0
 
     @torch.no_grad()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.reduce import weighted_mean
+from holdfast.ranks import here
 from holdfast.task import Task
 
 if TYPE_CHECKING:
@@ -130,7 +131,10 @@ class Method(nn.Module):
 
 
 class Weigh(Method):
-    """Methods that only decide how much each example of a batch counts for each network."""
+    """Methods that only decide how much each example of a batch counts for each network.
+
+    Where several processes share a batch, each decides about all of it, so that ranking means the same.
+    """
 
     def weigh(self, outputs: list[Tensor], batch: Batch) -> list[Tensor]:
         """(B,) weights for each network, from the detached outputs of all of them."""
@@ -140,7 +144,8 @@ class Weigh(Method):
         outputs = [net(batch.x) for net in nets]
         with torch.no_grad():
             detached = [output.detach() for output in outputs]
-            weights = [weight * batch.weight for weight in self.weigh(detached, batch)]
+            decided = self.weigh([here().gather(output) for output in detached], _whole(batch))
+            weights = [weight[here().share(len(weight))] * batch.weight for weight in decided]
         total = torch.stack(
             [
                 weighted_mean(self.task.losses(output, batch.y), weight)
@@ -148,6 +153,15 @@ class Weigh(Method):
             ]
         ).sum()
         return Step(total, torch.stack(weights).mean(0), torch.stack(detached).mean(0))
+
+
+def _whole(batch: Batch) -> Batch:
+    """The batch of which this process has a part."""
+    ranks = here()
+    if ranks.count == 1:
+        return batch
+    x = tuple(map(ranks.gather, batch.x)) if isinstance(batch.x, tuple) else ranks.gather(batch.x)
+    return Batch(x, *map(ranks.gather, batch[1:]))
 
 
 class Stack(Method):

@@ -7,14 +7,21 @@ import math
 import torch
 from torch import Tensor
 
+from holdfast.ranks import here
+
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
     """``sum_i w_i v_i / sum_i w_i``; zero, with a gradient of zero, where nothing has weight.
 
+    In a process that trains with others this is its part of the mean over the batches of all, times their number:
+    gradients are averaged over the processes, and so become those of the one mean.
+
     Shape: values (B,), weight (B,) -> ().
     """
-    total = weight.sum()
-    return (values * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
+    ranks = here()
+    total = ranks.total(weight.sum())
+    mean = (values * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
+    return mean if ranks.count == 1 else mean * ranks.count
 
 
 def keep_count(rate: float, size: int) -> int:

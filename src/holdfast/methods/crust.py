@@ -24,6 +24,8 @@ Weights = Literal["none", "cluster", "radius"]
 Mix = Literal["none", "cluster", "same_label"]
 Rest = Literal["refine", "drop"]
 
+REFERENCE = 1024
+"""Random examples of a group to which the centrality of each is measured."""
 SURE = 0.8
 """The probability of being right that lets in a label with which the network disagrees."""
 SETTLED = (0.85, 0.92)
@@ -228,9 +230,16 @@ class Crust(Method):
         if self.proxy == "features":
             points = points @ output_layer(net).weight
         self.kept.fill_(False)
-        for number, rows in self._groups(expected, data.y):
+        groups, mine = self._groups(expected, data.y), torch.zeros_like(self.kept)
+        owners = data.ranks.deal([len(rows) for _, rows in groups])
+        for (number, rows), owner in zip(groups, owners, strict=True):
+            if owner != data.ranks.rank:
+                self._draw_for(len(rows), data)
+                continue
+            mine[rows] = True
             size = self._size(number, right[rows], agrees[rows])
             self._choose_in(rows, points[rows].cpu(), size, data)
+        data.ranks.merge(mine, self.kept, self.load, self.partner)
         if self.mix == "same_label":
             self.partner.copy_(_same_label(data.y, data.generator))
 
@@ -257,7 +266,7 @@ class Crust(Method):
         if self.select == "facility":
             chosen, weight, _, owner, _ = facility_location(points, size)
         else:
-            far = centrality(points, reference=1024, generator=data.generator).mean
+            far = centrality(points, reference=REFERENCE, generator=data.generator).mean
             chosen = far.argsort(stable=True)[:size]
             clustered = "cluster" in (self.weights, self.mix)
             owner = nearest(points, chosen) if clustered else chosen
@@ -268,6 +277,14 @@ class Crust(Method):
         self.load[rows[chosen]] = weight.to(self.load) if self.weights != "none" else 1.0
         if self.mix == "cluster":
             self.partner[rows[chosen]] = rows[_members(owner, chosen, data.generator)]
+
+    def _draw_for(self, count: int, data: Feed) -> None:
+        """Draw what ``_choose_in`` draws in a group that another process works on, and throw it away: all keep one
+        random state, which is that of one process."""
+        if self.select == "central" and count > REFERENCE:
+            torch.randperm(count, generator=data.generator)
+        if self.mix == "cluster":
+            torch.rand(count, generator=data.generator)
 
     def _refined(self, y: Tensor) -> Tensor:
         """(N, q) labels for what the coreset leaves out.

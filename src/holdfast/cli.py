@@ -34,6 +34,7 @@ from holdfast.methods import METHODS
 from holdfast.noise import KINDS, realised_transition
 from holdfast.plots import curves
 from holdfast.progress import Bar, Progress, Silent
+from holdfast.select.command import select
 from holdfast.run import Run
 
 app = typer.Typer(
@@ -284,6 +285,9 @@ def predict(
         with written_aside(out) as aside:
             table.to_csv(aside, index=False)
         out_console.print(f"{len(table)} predictions: {out}")
+
+
+app.command()(select)
 
 
 def table_of(summary: pd.DataFrame, *, percent: bool) -> Table:

@@ -346,10 +346,9 @@ def _coverage(plan: Plan | None, rows: Rows, task: Task) -> dict[str, float]:
         return {"coverage": 1.0}
     index = plan.index.cpu()
     if plan.target is not None:
-        given = task.encode(rows.y[index])
-        index = index[(plan.target.cpu()[index] == given).all(1)]
+        index = index[task.agrees(plan.target.cpu()[index], rows.y[index])]
     line = {"coverage": len(index) / len(rows)}
-    if rows.truth is not None:
+    if rows.truth is not None and len(index):
         right = rows.y[index] == rows.truth[index]
         line["purity"] = float(right.reshape(len(index), -1).all(1).double().mean())
     return line

@@ -57,6 +57,10 @@ class Task(ABC):
         """(B, q) the true label as expectation and given label together have it."""
 
     @abstractmethod
+    def doubt(self, y: Tensor, flips: Tensor) -> Tensor:
+        """(B, 1) how plausible the best rival of each label is: 0 for none, 1 for one that is given it as often."""
+
+    @abstractmethod
     def encode(self, y: Tensor) -> Tensor:
         """(B, q) labels in the space in which they can be mixed."""
 
@@ -119,6 +123,11 @@ class Classification(Task):
     def posterior(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
         return label_posterior(clean, y, flips)
 
+    def doubt(self, y: Tensor, flips: Tensor) -> Tensor:
+        given = flips.diagonal()
+        rival = (flips - torch.diag(given)).amax(0)
+        return (rival / given).clamp_max(1)[y, None]
+
     def encode(self, y: Tensor) -> Tensor:
         return y if y.is_floating_point() else F.one_hot(y, self.outputs).float()
 
@@ -176,6 +185,9 @@ class Regression(Task):
 
     def posterior(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
         return clean
+
+    def doubt(self, y: Tensor, flips: Tensor) -> Tensor:
+        return torch.zeros(len(y), 1, device=y.device)
 
     def encode(self, y: Tensor) -> Tensor:
         return y

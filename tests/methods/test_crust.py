@@ -153,6 +153,53 @@ def test_the_default_finds_the_wrong_labels_without_a_rate(blobs):
     assert end["test"] > 0.95
 
 
+def test_a_network_that_still_learns_keeps_its_labels(blobs):
+    method = Crust(average=0)
+    net, feed = begun(method, blobs)
+    given = nn.functional.one_hot(blobs.y, 3).float()
+    learning = method.plan([net], feed).target
+    rival = (method.flips - method.flips.diag().diag()).amax(0) / method.flips.diag()
+    posterior = method.task.posterior(method.task.clean(method.expected()), blobs.y, method.flips)
+    for i in range(240):
+        part = min(1.0, float(rival[blobs.y[i]]))
+        torch.testing.assert_close(learning[i], (1 - part) * given[i] + part * posterior[i], atol=1e-5, rtol=0)
+    method.settled.fill_(1.0)
+    settled = method.plan([net], feed).target
+    assert torch.equal(settled[method.kept], given[method.kept])
+    torch.testing.assert_close(settled[~method.kept], method.expected()[~method.kept])
+    right = method.task.right(method.task.clean(method.expected()), blobs.y, method.flips)
+    assert torch.equal(method.kept, (method.expected().argmax(1) == blobs.y) | (right >= 0.8))
+
+
+def test_settling_is_the_share_of_expected_predictions_in_training(blobs):
+    method = Crust(average=0)
+    net, feed = begun(method, blobs)
+    plan = method.plan([net], feed)
+    before, same = method.expected().argmax(1), 0
+    with torch.no_grad():
+        net[2].bias.add_(torch.tensor([2.0, 0.0, 0.0]))
+    for batch in feed.batches(plan):
+        step = method.loss([net], batch)
+        same += int((step.output.argmax(1) == before[batch.index]).sum())
+    assert method.stop([net]) is False
+    assert 0 < same < 240
+    assert float(method.settled) == pytest.approx(same / 240)
+
+
+def test_statistics_of_normalisation_are_averaged_with_the_weights(blobs):
+    method = Crust(average=1)
+    net = nn.Sequential(nn.Linear(blobs.x.shape[1], 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+    feed = Feed(blobs, batch_size=24)
+    method.begin([net], feed)
+    mean = method.averaged[1].running_mean.clone()
+    net[1].running_mean.fill_(1.0)
+    net[1].num_batches_tracked.fill_(7)
+    method.after_step([net])
+    share = 1 / max(1.0, 11 / 9)
+    torch.testing.assert_close(method.averaged[1].running_mean, mean + share * (1 - mean))
+    assert method.averaged[1].num_batches_tracked == 7
+
+
 def test_the_averaged_network_follows_the_trained_one(blobs):
     method = Crust(average=0.5)
     net, _ = begun(method, blobs)
@@ -166,9 +213,11 @@ def test_the_averaged_network_follows_the_trained_one(blobs):
     assert not any(p.requires_grad for p in method.parameters())
 
 
-def test_memory_averages_predictions_over_epochs(blobs):
+@pytest.mark.parametrize(("settled", "memory"), [(1.0, 0.75), (0.5, 0.375)])
+def test_memory_averages_predictions_over_epochs(blobs, settled, memory):
     method = Crust(memory=0.75, average=0)
     net, feed = begun(method, blobs, epoch=1)
+    method.settled.fill_(settled)
     method.plan([net], feed)
     one = method.expected().clone()
     with torch.no_grad():
@@ -177,7 +226,7 @@ def test_memory_averages_predictions_over_epochs(blobs):
         two = net(blobs.x).softmax(1)
     method.before_epoch([net], feed, 2, 30)
     method.plan([net], feed)
-    expected = (0.75 * 0.25 * one + 0.25 * two) / (1 - 0.75**2)
+    expected = (memory * (1 - memory) * one + (1 - memory) * two) / (1 - memory**2)
     torch.testing.assert_close(method.expected(), expected, atol=1e-5, rtol=0)
 
 

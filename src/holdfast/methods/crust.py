@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.capture import output_layer
-from holdfast.method import Method, Nets, Plan
+from holdfast.method import Batch, Method, Nets, Plan, Step
+from holdfast.ranks import here
 from holdfast.select import centrality, cluster_weights, facility_location, nearest, radius_weights
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ REFERENCE = 1024
 SURE = 0.8
 """The probability of being right that lets in a label with which the network disagrees."""
 SETTLED = (0.85, 0.92)
-"""Share of predictions that stay from look to look: up to the first a network is still learning, from the second on it
-has learnt what it can."""
+"""Share of examples for which a network in training predicts what it expects on average: up to the first it is still
+learning, from the second on it has learnt what it can."""
 
 
 class Crust(Method):
@@ -43,9 +44,9 @@ class Crust(Method):
 
     Parameters
     ----------
-    fraction: share of each class in the coreset, in (0, 1]; one for all or one for each class. None finds it
-        in each class: as many as there are examples whose label agrees with the averaged prediction, or, if they are
-        more, is right with a probability of at least 0.8.
+    fraction: share of each class in the coreset, in (0, 1]; one for all or one for each class. None takes, in each
+        class, the examples whose label agrees with the averaged prediction or is right with a probability of at least
+        0.8.
     group: select inside each predicted class (the paper), observed class (the authors' code), or over all.
         Regression groups quantile bins of the prediction, as many as ``bins``.
     proxy: gradient at the logits, or at the penultimate features.
@@ -55,17 +56,19 @@ class Crust(Method):
         within ``radius``.
     mix: mix each example with a member of its cluster (the paper), with any example of the same given label
         (the authors' code), or not at all; the share of the partner is Beta(alpha[0], alpha[1]).
-    rest: "drop" leaves out what is not in the coreset; "refine" goes on training it: towards the averaged
-        prediction where the network has made up its mind, and towards the given label and its posterior while
-        it still changes its mind.
-    memory: how much of the averaged prediction stays from epoch to epoch, in [0, 1).
+    rest: "drop" leaves out what is not in the coreset; "refine" goes on training it towards the averaged prediction.
+        While the network still changes its mind there is no coreset: all labels stay, but for what makes another
+        class likely.
+    memory: how much of the averaged prediction stays from epoch to epoch once the network has made up its mind,
+        in [0, 1); before it is half as much.
     average: over how many epochs the weights of the predicting network are averaged; 0 does not.
     warmup: epochs of ordinary training before the first selection.
     every: epochs between selections.
 
     Differs from the paper: see ``Crust.paper`` for its choices. The default selects by centrality, since
     medoids by marginal gain seek coverage and so reach for outliers once the dense, clean part is covered.
-    It needs no noise rate, refines instead of dropping, and averages predictions and weights. Shares of the
+    It needs no noise rate, starts to leave labels out only when the network has settled, refines instead of dropping,
+    and averages predictions and weights. Shares of the
     mix are drawn for each example; the authors' code draws one for each batch.
 
     Reference: Mirzasoleiman, Cao and Leskovec, "Coresets for Robust Training of Neural Networks against Noisy
@@ -79,7 +82,7 @@ class Crust(Method):
     kept: Tensor
     load: Tensor
     partner: Tensor
-    rounds: Tensor
+    mass: Tensor
     steps: Tensor
     settled: Tensor
     flips: Tensor
@@ -173,12 +176,13 @@ class Crust(Method):
         self.register_buffer("kept", torch.ones(n, dtype=torch.bool, device=device))
         self.register_buffer("load", torch.ones(n, device=device))
         self.register_buffer("partner", torch.arange(n, device=device))
-        self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("mass", torch.zeros((), device=device))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.register_buffer("flips", torch.zeros(data.task.outputs, data.task.outputs, device=device))
         self.register_buffer("settled", torch.zeros(()))
         self.averaged = copy.deepcopy(nets[0]).requires_grad_(False) if self.average else None
         self._pace = self.average * data.steps()
+        self._stayed, self._seen = 0.0, 0
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
         self._epoch = epoch
@@ -210,35 +214,59 @@ class Crust(Method):
 
     def expected(self) -> Tensor:
         """(N, q) the prediction for each training row, averaged over epochs."""
-        seen: float = 1 - self.memory ** int(self.rounds)
-        return self.belief / seen
+        return self.belief / self.mass
+
+    def loss(self, nets: Nets, batch: Batch) -> Step:
+        step = super().loss(nets, batch)
+        if self.mass > 0 and step.output is not None:
+            count = len(batch.index)
+            now = self.task.expected(step.output)
+            self._stayed += count * self.task.settled(self.belief[batch.index], now)
+            self._seen += count
+        return step
+
+    def stop(self, nets: Nets) -> bool:
+        # The end of an epoch: what was counted in it goes into the state, so that a checkpoint is complete.
+        stayed, seen = here().total(torch.tensor([self._stayed, self._seen], dtype=torch.float64)).tolist()
+        self.settled.fill_(stayed / max(1.0, seen))
+        self._stayed, self._seen = 0.0, 0
+        return False
+
+    def _firm(self) -> float:
+        """How far the network has made up its mind: 0 while it is learning, 1 once it has settled."""
+        if self.fraction is not None or self.rest == "drop":
+            return 1.0
+        low, high = SETTLED
+        return min(1.0, max(0.0, (float(self.settled) - low) / (high - low)))
 
     def _remember(self, expected: Tensor) -> None:
-        if self.rounds > 0:
-            self.settled.fill_(self.task.settled(self.expected(), expected))
-        self.belief.mul_(self.memory).add_(expected, alpha=1 - self.memory)
-        self.rounds += 1
+        memory = self.memory * (1 + self._firm()) / 2
+        self.belief.mul_(memory).add_(expected, alpha=1 - memory)
+        self.mass.mul_(memory).add_(1 - memory)
 
     def _choose(self, net: nn.Module, data: Feed) -> None:
         """Select a coreset in each group, with its weights and partners."""
         expected = self.expected()
         points = expected - self.task.encode(data.y)
-        if not self.flips.any():
+        if not self.flips.any() or self._firm() == 0:
             self.flips.copy_(self.task.flips(expected, data.y))
         right = self.task.right(self.task.clean(expected), data.y, self.flips)
-        agrees = self.task.agrees(expected, data.y)
         if self.proxy == "features":
             points = points @ output_layer(net).weight
         self.kept.fill_(False)
         groups, mine = self._groups(expected, data.y), torch.zeros_like(self.kept)
+        likely = self.task.agrees(expected, data.y) | (right >= SURE)
         owners = data.ranks.deal([len(rows) for _, rows in groups])
         for (number, rows), owner in zip(groups, owners, strict=True):
-            if owner != data.ranks.rank:
-                self._draw_for(len(rows), data)
+            mine[rows] = owner == data.ranks.rank
+            candidates = rows[likely[rows]] if self.fraction is None else rows
+            if len(candidates) == 0:
                 continue
-            mine[rows] = True
-            size = self._size(number, right[rows], agrees[rows])
-            self._choose_in(rows, points[rows].cpu(), size, data)
+            size = self._size(number, len(candidates))
+            if owner == data.ranks.rank:
+                self._choose_in(candidates, points[candidates].cpu(), size, data)
+            else:
+                self._draw_for(len(candidates), size, data)
         data.ranks.merge(mine, self.kept, self.load, self.partner)
         if self.mix == "same_label":
             self.partner.copy_(_same_label(data.y, data.generator))
@@ -255,19 +283,20 @@ class Crust(Method):
             label = torch.bucketize(source, edges)
         return [(int(number), (label == number).nonzero()[:, 0]) for number in label.unique()]
 
-    def _size(self, group: int, right: Tensor, agrees: Tensor) -> int:
-        count = len(right)
+    def _size(self, group: int, count: int) -> int:
         if self.fraction is None:
-            return max(1, int((right >= SURE).sum()), int(agrees.sum()))
+            return count
         share = self.fraction if isinstance(self.fraction, (int, float)) else self.fraction[group]
         return max(1, min(count, round(share * count)))
 
     def _choose_in(self, rows: Tensor, points: Tensor, size: int, data: Feed) -> None:
         if self.select == "facility":
-            chosen, weight, _, owner, _ = facility_location(points, size)
+            chosen, weight, _, owner, _ = facility_location(points, size, threads=1)
         else:
-            far = centrality(points, reference=REFERENCE, generator=data.generator).mean
-            chosen = far.argsort(stable=True)[:size]
+            chosen = torch.arange(size)
+            if size < len(rows):
+                far = centrality(points, reference=REFERENCE, generator=data.generator).mean
+                chosen = far.argsort(stable=True)[:size]
             clustered = "cluster" in (self.weights, self.mix)
             owner = nearest(points, chosen) if clustered else chosen
             weight = cluster_weights(points, chosen) if self.weights == "cluster" else torch.ones(size)
@@ -278,27 +307,27 @@ class Crust(Method):
         if self.mix == "cluster":
             self.partner[rows[chosen]] = rows[_members(owner, chosen, data.generator)]
 
-    def _draw_for(self, count: int, data: Feed) -> None:
+    def _draw_for(self, count: int, size: int, data: Feed) -> None:
         """Draw what ``_choose_in`` draws in a group that another process works on, and throw it away: all keep one
         random state, which is that of one process."""
-        if self.select == "central" and count > REFERENCE:
+        if self.select == "central" and size < count > REFERENCE:
             torch.randperm(count, generator=data.generator)
         if self.mix == "cluster":
             torch.rand(count, generator=data.generator)
 
-    def _refined(self, y: Tensor) -> Tensor:
-        """(N, q) labels for what the coreset leaves out.
+    def _targets(self, y: Tensor) -> Tensor:
+        """(N, q) what each row is trained towards.
 
-        Where a network has made up its mind, more of a label that it disagrees with would only be memorised: what
-        it expects replaces the label. While it still changes its mind it would learn nothing but what it knows
-        already: half of the label stays as given, the other half as the posterior has it.
+        Where a network has made up its mind, more of a label that it disagrees with would only be memorised: outside
+        of the coreset what it expects replaces the label. While it is still learning that would teach it nothing but
+        what it knows already: labels stay, and only where one is often given to another class the posterior has part
+        in it.
         """
-        expected = self.expected()
+        expected, given = self.expected(), self.task.encode(y)
         posterior = self.task.posterior(self.task.clean(expected), y, self.flips)
-        open_minded = (self.task.encode(y) + posterior) / 2
-        low, high = SETTLED
-        firm = min(1.0, max(0.0, (float(self.settled) - low) / (high - low)))
-        return torch.lerp(open_minded, expected, firm)
+        learning = torch.lerp(given, posterior, self.task.doubt(y, self.flips))
+        settled = torch.where(self.kept[:, None], given, expected)
+        return torch.lerp(learning, settled, self._firm())
 
     def _compose(self, data: Feed, output: Tensor | None) -> Plan:
         index, target = self.kept.nonzero()[:, 0], None
@@ -306,7 +335,7 @@ class Crust(Method):
         if self.rest == "refine":
             index = torch.arange(len(data), device=data.device)
             weight = torch.where(self.kept, self.load, 1.0)
-            target = torch.where(self.kept[:, None], self.task.encode(data.y), self._refined(data.y))
+            target = self._targets(data.y)
         if self.mix == "none":
             return Plan(index, weight, target=target, output=output)
         share = _beta(self.alpha, len(index), data.generator)
@@ -352,7 +381,13 @@ def _beta(alpha: tuple[float, float], count: int, generator: torch.Generator) ->
 
 @torch.no_grad()
 def _lerp(mean: nn.Module, net: nn.Module, share: float) -> None:
-    """Move the weights of ``mean`` a share of the way to those of ``net``; buffers are copied."""
+    """Move the weights of ``mean`` a share of the way to those of ``net``.
+
+    The statistics of normalisation go along: those of one moment do not fit weights of many.
+    """
     torch._foreach_lerp_(list(mean.parameters()), list(net.parameters()), share)
     for kept, now in zip(mean.buffers(), net.buffers(), strict=True):
-        kept.copy_(now)
+        if kept.is_floating_point():
+            kept.lerp_(now, share)
+        else:
+            kept.copy_(now)

@@ -350,12 +350,17 @@ def test_a_process_that_fails_ends_the_run_soon(blobs, tmp_path, how, rank, erro
     began = time.monotonic()
     with pytest.raises(error, match=said) as caught:
         train(blobs, Fails(how, rank), 2, epochs=6, out=tmp_path / "run")
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 120  # with the start of the processes; gloo itself would wait for half an hour
     if error is ZeroDivisionError:
         assert "before_epoch" in caught.value.__notes__[0]
     state = checkpoint.load(tmp_path / "run" / "checkpoint" / "last.safetensors")
     assert len(state["history"]) == 2
-    assert isinstance(state["random"], list)
+    assert len(state["random"]) == 2
+    if how == "exit":  # the first process is sound, and goes on alone to where one process would have come
+        resumed = train(blobs, Fails(how, rank), 1, epochs=6, out=tmp_path / "run", resume=True)
+        alone = train(blobs, Method(), 1, epochs=6)
+        assert len(resumed.history) == 6
+        torch.testing.assert_close(resumed.net[0].weight, alone.net[0].weight, rtol=1e-4, atol=1e-5)
 
 
 class Explodes(Method):

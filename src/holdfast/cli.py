@@ -34,8 +34,8 @@ from holdfast.methods import METHODS
 from holdfast.noise import KINDS, realised_transition
 from holdfast.plots import curves
 from holdfast.progress import Bar, Progress, Silent
-from holdfast.select.command import select
 from holdfast.run import Run
+from holdfast.select.command import select
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -1,21 +1,29 @@
 """Choosing a few examples that stand for many: facility location, centrality and their weights."""
 
 from holdfast.select.centrality import Centrality, central, centrality
+from holdfast.select.distributed import distributed, greedi
 from holdfast.select.estimator import FacilityLocation
 from holdfast.select.facility import facility_location
 from holdfast.select.medoids import k_medoids
 from holdfast.select.selection import Selection
+from holdfast.select.stochastic import stochastic_greedy
+from holdfast.select.streaming import SieveStreaming, stream
 from holdfast.select.weights import cluster_weights, nearest, radius_weights
 
 __all__ = [
     "Centrality",
     "FacilityLocation",
     "Selection",
+    "SieveStreaming",
     "central",
     "centrality",
     "cluster_weights",
+    "distributed",
     "facility_location",
+    "greedi",
     "k_medoids",
     "nearest",
     "radius_weights",
+    "stochastic_greedy",
+    "stream",
 ]

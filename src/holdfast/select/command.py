@@ -74,7 +74,7 @@ def select(
     found: Selection
     if way is Way.exact:
         found = facility_location(
-            held, share, metric=metric.value, groups=None if groups is None else _array(groups, 1), memory=memory,
+            held, share, metric=metric.value, groups=None if groups is None else np.array(_array(groups, 1)), memory=memory,
             threads=threads, progress=not quiet,
         )  # fmt: skip
     elif way is Way.swaps:

@@ -171,7 +171,8 @@ def test_a_network_that_still_learns_keeps_its_labels(blobs):
     assert torch.equal(method.kept, (method.expected().argmax(1) == blobs.y) | (right >= 0.8))
 
 
-def test_settling_is_the_share_of_expected_predictions_in_training(blobs):
+@pytest.mark.parametrize("ask_to_stop", [True, False])
+def test_settling_is_the_share_of_expected_predictions_in_training(blobs, ask_to_stop):
     method = Crust(average=0)
     net, feed = begun(method, blobs)
     plan = method.plan([net], feed)
@@ -181,8 +182,11 @@ def test_settling_is_the_share_of_expected_predictions_in_training(blobs):
     for batch in feed.batches(plan):
         step = method.loss([net], batch)
         same += int((step.output.argmax(1) == before[batch.index]).sum())
-    assert method.stop([net]) is False
     assert 0 < same < 240
+    if ask_to_stop:
+        assert method.stop([net]) is False
+    else:
+        method.before_epoch([net], feed, 11, 30)
     assert float(method.settled) == pytest.approx(same / 240)
 
 

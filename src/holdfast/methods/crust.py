@@ -186,6 +186,8 @@ class Crust(Method):
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
         self._epoch = epoch
+        if self._seen:
+            self._tally()
 
     def plan(self, nets: Nets, data: Feed) -> Plan | None:
         since = self._epoch - self.warmup
@@ -226,11 +228,16 @@ class Crust(Method):
         return step
 
     def stop(self, nets: Nets) -> bool:
-        # The end of an epoch: what was counted in it goes into the state, so that a checkpoint is complete.
-        stayed, seen = here().total(torch.tensor([self._stayed, self._seen], dtype=torch.float64)).tolist()
-        self.settled.fill_(stayed / max(1.0, seen))
-        self._stayed, self._seen = 0.0, 0
+        self._tally()
         return False
+
+    def _tally(self) -> None:
+        """Put into the state what was counted in an epoch: at its end, so that a checkpoint is complete, and before the
+        next one for a loop that never asks whether to stop."""
+        stayed, seen = here().total(torch.tensor([self._stayed, self._seen], dtype=torch.float64)).tolist()
+        if seen:
+            self.settled.fill_(stayed / seen)
+        self._stayed, self._seen = 0.0, 0
 
     def _firm(self) -> float:
         """How far the network has made up its mind: 0 while it is learning, 1 once it has settled."""

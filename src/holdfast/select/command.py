@@ -71,11 +71,12 @@ def select(
         raise HoldfastError(f"--way {way} knows the Euclidean metric only")
     held = _array(points)
     share = k if k < 1 else int(k) if k == int(k) else k
+    label = None if groups is None else np.array(_array(groups, 1))
     found: Selection
     if way is Way.exact:
         found = facility_location(
-            held, share, metric=metric.value, groups=None if groups is None else np.array(_array(groups, 1)), memory=memory,
-            threads=threads, progress=not quiet,
+            held, share, metric=metric.value, groups=label, memory=memory, threads=threads,
+            progress=not quiet,
         )  # fmt: skip
     elif way is Way.swaps:
         found = k_medoids(held, share, metric=metric.value, memory=memory)

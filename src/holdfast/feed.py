@@ -126,6 +126,12 @@ class Feed:
             output = evaluate(net, self._inputs()).float()
         return output, torch.cat(caught).float()
 
+    def chunks(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Parts of an index of rows, each with its inputs: in the order given, without augmentation."""
+        parts = list(rows.cpu().split(self.batch_size))
+        for part, x in zip(parts, self._load(parts), strict=True):
+            yield part.to(self.device), as_float(x.to(self.device))
+
     def _inputs(self) -> Iterator[Tensor]:
         return inputs_of(self._x, self.device, self._workers)
 

@@ -52,7 +52,8 @@ def test_nothing_is_dropped_before_the_first_estimate(blobs):
             if epoch == 0:
                 assert step.weight.tolist() == [1] * 40
             elif number == 0:
-                assert method.forget == pytest.approx(method.estimate.rate / 10)
+                rate = method.estimate.rate
+                assert method.forget == pytest.approx((rate + (rate * (1 - rate) / 40) ** 0.5) / 10)
     assert method.estimate.rate > 0
 
 

@@ -32,6 +32,7 @@ from holdfast.fit import fit as fit_rows
 from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
 from holdfast.method import Method
 from holdfast.methods import METHODS
+from holdfast.methods.rated import Rated
 from holdfast.nets import NETS
 from holdfast.noise import KINDS, TARGET_KINDS, realised_transition
 from holdfast.plots import curves, residuals
@@ -153,8 +154,9 @@ def fit(
         data, test, seed, label=label, task=task, missing_labels=missing.value, truth=truth,
         image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle,
     )  # fmt: skip
+    made = _method(method, options)()
     run = fit_rows(
-        rows, _method(method, options)(), net, test=held_out, epochs=epochs, batch_size=batch_size,
+        rows, made, net, test=held_out, epochs=epochs, batch_size=batch_size,
         optimizer=_optimizer(optimizer, lr), schedule=_schedule(schedule), augment=_augment(augment, rows),
         seed=seed, device=device, precision=precision, out=out, resume=resume, tensorboard=tensorboard,
         progress=_bar(method, quiet),
@@ -162,6 +164,9 @@ def fit(
     metric = "accuracy" if rows.classes is not None else "R2"
     curves({method: [run.history]}, out / "curves.png", title=f"{data.name}, {method}", metric=metric)
     _tell(run, rows, out, metric)
+    if isinstance(made, Rated) and made.rate == "auto":
+        rate, low, high = made.estimate
+        out_console.print(f"share of wrong labels, estimated: {rate:.1%} (between {low:.1%} and {high:.1%})")
     if rows.classes is None:
         _tell_residuals(run, rows if held_out is None else held_out, out, "training" if held_out is None else "test")
 

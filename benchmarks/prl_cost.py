@@ -67,6 +67,9 @@ def _opacus(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Callable[[], No
     """PRL(G) as the paper has it: all per-sample gradients in memory, then Algorithm 1."""
     from opacus import GradSampleModule  # type: ignore[import-not-found]
 
+    for layer in net.modules():
+        if hasattr(layer, "inplace"):
+            layer.inplace = False  # its hooks forbid changes in place
     wrapped = GradSampleModule(net, loss_reduction="sum")
     parameters = list(wrapped.parameters())
 

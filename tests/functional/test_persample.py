@@ -77,6 +77,17 @@ class Twice(nn.Module):
         return self.head(self.a(self.a(x.flatten(1, 2)).tanh()).mean(1))
 
 
+class Folded(nn.Module):
+    """Positions folded into the batch, so that the rows of a layer are not the examples."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.head = nn.Linear(32, 6), nn.Linear(6, 10)
+
+    def forward(self, x):
+        return self.head(self.a(x.reshape(-1, 32)).tanh().reshape(len(x), -1, 6).mean(1))
+
+
 NETS = {
     "mlp": lambda: MLP(3072, 10),
     "cnn4": lambda: CNN4(3, 10, norm="group"),
@@ -89,6 +100,7 @@ NETS = {
     "words": Words,
     "attending": Attending,
     "twice": Twice,
+    "folded": Folded,
     "batch norm in evaluation": lambda: CNN4(3, 10).eval(),
 }
 

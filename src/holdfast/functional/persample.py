@@ -90,14 +90,21 @@ def _shares_parameters(layers: list[nn.Module]) -> bool:
 def _from_layers(
     net: nn.Module, layers: list[nn.Module], losses: Losses, x: Tensor, y: Tensor
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Norms by closed forms; None where a layer was used twice, as the two gradients then add up before the norm."""
+    """Norms by closed forms; None where they do not hold.
+
+    A layer that is used twice has two gradients that add up before the norm; one whose rows are not the examples (a
+    sequence first, examples folded into one another) has no gradient of an example in a row.
+    """
     squares = torch.zeros(len(x), device=x.device, dtype=torch.float64)
     calls: Counter[nn.Module] = Counter()
     roots: list[Tensor] = []
     handles: list[RemovableHandle] = []
 
     def seen(layer: nn.Module, given: tuple[Any, ...], out: Tensor) -> None:
-        calls[layer] += 1
+        straight = bool(given) and isinstance(given[0], Tensor) and len(given[0]) == len(x)
+        calls[layer] += 1 if straight else 2
+        if not straight:
+            return
         held = given[0]
         if not held.requires_grad:
             # Asking for the gradients of the first layers alone sends the pass through all others and spares it

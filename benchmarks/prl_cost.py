@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -97,10 +96,16 @@ def memory(name: str) -> float:
 def own_memory(name: str) -> float:
     torch.set_num_threads(1)
     step = stepper(name)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = _peak()
     step()
     step()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return (_peak() - before) / 1024
+
+
+def _peak() -> int:
+    """Kilobytes that this process held at most; getrusage would count the parent's before it became this one."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
 
 
 def main() -> None:
@@ -109,6 +114,7 @@ def main() -> None:
     protocol.prepare(options)
     rounds = options.epochs or (2 if options.quick else 5)
     names = [*MAKERS, *(["prl_g_opacus"] if importlib.util.find_spec("opacus") else [])]
+    held = {name: memory(name) for name in names}
     steps = {name: stepper(name) for name in names}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     for number in range(rounds + 1):
@@ -117,9 +123,8 @@ def main() -> None:
             step()
             if number:  # the first step also allocates
                 times[name].append((time.process_time() - cpu, time.perf_counter() - wall))
-    del steps
+                print(f"{name}: {times[name][-1][0]:.2f} s CPU", flush=True)
     middle = {name: [statistics.median(t[k] for t in taken) for k in (0, 1)] for name, taken in times.items()}
-    held = {name: memory(name) for name in names}
     lines = [
         {
             "method": name,

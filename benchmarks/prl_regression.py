@@ -227,7 +227,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no further run after so long")
     options = parser.parse_args()
     protocol.prepare(options)
-    epochs = options.epochs or (40 if options.quick else 100)
+    epochs = options.epochs or (100 if options.paper else 40)
     batch = 512 if options.paper else 128
     seeds = options.seeds or (1 if options.quick else 5 if options.paper else 2)
     kinds, rates = (["linadv", "mixture"], (0.2, 0.4)) if options.quick else (list(KINDS), RATES)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Rate = float | Literal["auto"]
 Forwards = Literal["auto", "one", "two"]
 
-PROBE = 10
+PROBE = 5
 """The last epoch before which an automatic rate is estimated anew."""
 
 

@@ -55,7 +55,7 @@ MAKERS: dict[str, Callable[[Any, int], Method]] = {
     "min-sgd": lambda rate, ramp: MinSGD(),
 }
 FIRST = ("standard", "spl", "prl-l", "co-teaching", "co-prl-l")
-SHIFTS = (-0.1, -0.05, 0.05, 0.1)
+SHIFTS = ("auto", "0.1", "-0.1", "0.05", "-0.05")
 PUBLISHED = {
     ("symmetric", 0.3): (63.22, 77.77, 79.40, 79.90, 80.05, 62.41, 63.67, 70.73, 13.31),
     ("symmetric", 0.5): (44.63, 72.22, 74.17, 74.25, 75.43, 43.99, 46.13, 57.48, 13.33),
@@ -94,14 +94,14 @@ def trials(options: argparse.Namespace) -> Iterator[Trial]:
                 yield Trial("mnist", "mlp", method, kind, rate, "0", mnist, 60_000, seed)
         if options.quick:
             return
-        for shift in (*map(str, SHIFTS), "auto"):
+        for shift in SHIFTS:
             yield Trial("mnist", "mlp", "co-prl-l", *NOISES[0], shift, mnist, 60_000, seed)
         for method in FIRST:
             yield Trial("cifar10", net, method, *NOISES[0], "0", cifar, rows, seed)
         for kind, rate in noises[4:]:
             for method in FIRST:
                 yield Trial("mnist", "mlp", method, kind, rate, "0", mnist, 60_000, seed)
-        for shift in (*map(str, SHIFTS), "auto"):
+        for shift in SHIFTS:
             yield Trial("mnist", "mlp", "co-prl-l", *NOISES[1], shift, mnist, 60_000, seed)
         for method in ("co-teaching", "co-prl-l"):
             yield Trial("cifar10", f"{net}-plain", method, "pairflip", 0.45, "0", cifar, rows, seed)

@@ -109,13 +109,14 @@ def test_a_regression_tells_its_error_in_the_units_of_the_file(tmp_path):
     frame[:700].to_csv(tmp_path / "train.csv", index=False)
     frame[700:].assign(price=y[700:]).to_csv(tmp_path / "test.csv", index=False)
     words = ("fit", tmp_path / "train.csv", "--label", "price", "--test", tmp_path / "test.csv", "--out")
-    more = ("--epochs", "40", "--batch-size", "32", "--quiet", "--device", "cpu", "--lr", "0.003")
+    more = ("--epochs", "20", "--batch-size", "32", "--quiet", "--device", "cpu", "--lr", "0.005")
     done = holdfast(*words, tmp_path / "run", "--method", "prl-l", "--task", "regression", *more)
     rate = float(done.stdout.split("share of wrong labels, estimated: ")[1].split("%")[0])
     assert 9 < rate < 30
     error = float(done.stdout.split("test MAE: ")[1].split()[0])
     assert error < 6_000  # of a spread of 18,000
-    assert Image.open(tmp_path / "run" / "residuals.png").size[0] > 800
+    with Image.open(tmp_path / "run" / "residuals.png") as picture:
+        assert picture.size[0] > 800
     holdfast("predict", tmp_path / "run", tmp_path / "test.csv", "--out", tmp_path / "p.csv")
     predicted = pd.read_csv(tmp_path / "p.csv")["prediction"]
     assert np.abs(predicted - y[700:]).mean() == pytest.approx(error, rel=1e-3)

@@ -5,13 +5,13 @@ Both estimates lean to the high side: dropping a few clean examples costs little
 
 from __future__ import annotations
 
+import math
+
 import torch
+from scipy.special import gammaincinv
 from torch import Tensor
 
 from holdfast.functional.posterior import flip_matrix
-
-CUT = 2.5
-"""Residuals above so many robust standard deviations count as wrong."""
 
 
 def confident_joint(expected: Tensor, y: Tensor) -> Tensor:
@@ -61,21 +61,27 @@ def wrong_labels(expected: Tensor, y: Tensor) -> tuple[float, float, float]:
 def wrong_targets(expected: Tensor, y: Tensor) -> tuple[float, float, float]:
     """The share of targets that lie far from what the network expects, between two bounds.
 
-    Far is beyond 2.5 robust standard deviations of the residual norms that are not far, found by cutting again and
-    again; the bounds cut at 3 and at 2.
+    The smallest quarter of the residual norms sets the scale, since wrong targets hardly reach into it even when they
+    are many. Far is beyond nine tenths of the norms of a normal distribution with that lower quartile; the bounds take
+    39 fortieths and four fifths. Clean targets are thus told to be wrong by about a tenth, the safe side.
 
     Shape: expected (N, q), y (N, q) -> estimate, low, high.
     """
-    size = (expected - y).norm(dim=1)
-    rate, low, high = (_beyond(size, cut) for cut in (CUT, 3.0, 2.0))
-    return rate, min(low, rate), max(high, rate)
+    residual = (expected - y).double()
+    size = residual.norm(dim=1)
+    order = size.argsort()
+    quartile = size[order[(len(size) - 1) // 4]]
+    # Targets that err together are fewer than they look: how many directions the nearer half spreads over.
+    near = residual[order[: max(1, len(size) // 2)]]
+    spread = near.T @ near
+    directions = float(spread.trace().square() / spread.square().sum().clamp_min(1e-300))
+    rate, low, high = (
+        float((size > quartile * (_chi(directions, share) / _chi(directions, 0.25))).double().mean())
+        for share in (0.9, 0.975, 0.8)
+    )
+    return rate, low, high
 
 
-def _beyond(size: Tensor, cut: float) -> float:
-    kept = torch.ones_like(size, dtype=torch.bool)
-    for _ in range(50):
-        now = size <= cut * 1.4826 * size[kept].median()
-        if bool((now == kept).all()):
-            break
-        kept = now
-    return 1 - float(kept.double().mean())
+def _chi(directions: float, share: float) -> float:
+    """The value below which a share of the norms of standard normal vectors lies."""
+    return math.sqrt(2 * float(gammaincinv(max(1.0, directions) / 2, share)))

@@ -80,6 +80,11 @@ class Results:
             table.to_csv(aside, index=False)
         return row
 
+    def find(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The row of what was asked, if there is one."""
+        table, same = self._find(asked)
+        return dict(table[same].iloc[-1]) if same.any() else None
+
     def _find(self, asked: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Series[bool]]:
         table = pd.read_csv(self.path) if self.path.exists() else pd.DataFrame(columns=list(asked))
         same = pd.Series(True, index=table.index)

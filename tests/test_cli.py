@@ -100,6 +100,41 @@ def test_a_number_to_predict_is_a_regression(table, tmp_path):
     assert "prediction" in holdfast("predict", tmp_path / "run", tmp_path / "p.csv").stdout
 
 
+def test_a_regression_tells_its_error_in_the_units_of_the_file(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 3))
+    y = 50_000 + 8_000 * x @ [1.0, -2.0, 0.5]
+    given = np.where(np.arange(900) % 10 == 0, 10 * y, y)
+    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "price": given})
+    frame[:700].to_csv(tmp_path / "train.csv", index=False)
+    frame[700:].assign(price=y[700:]).to_csv(tmp_path / "test.csv", index=False)
+    words = ("fit", tmp_path / "train.csv", "--label", "price", "--test", tmp_path / "test.csv", "--out")
+    more = ("--epochs", "20", "--batch-size", "32", "--quiet", "--device", "cpu", "--lr", "0.005")
+    done = holdfast(*words, tmp_path / "run", "--method", "prl-l", "--task", "regression", *more)
+    rate = float(done.stdout.split("share of wrong labels, estimated: ")[1].split("%")[0])
+    assert 9 < rate < 30
+    error = float(done.stdout.split("test MAE: ")[1].split()[0])
+    assert error < 6_000  # of a spread of 18,000
+    with Image.open(tmp_path / "run" / "residuals.png") as picture:
+        assert picture.size[0] > 800
+    holdfast("predict", tmp_path / "run", tmp_path / "test.csv", "--out", tmp_path / "p.csv")
+    predicted = pd.read_csv(tmp_path / "p.csv")["prediction"]
+    assert np.abs(predicted - y[700:]).mean() == pytest.approx(error, rel=1e-3)
+    ordinary = holdfast(*words, tmp_path / "other", "--method", "standard", *more)
+    assert float(ordinary.stdout.split("test MAE: ")[1].split()[0]) > 2 * error
+
+
+def test_wrong_targets_are_planted(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", x_train=rng.normal(size=(100, 4)), y_train=rng.normal(size=(100, 2)))
+    done = holdfast("noise", tmp_path / "a.npz", "--kind", "signflip", "--rate", "0.3", "--out", tmp_path / "b.npz")
+    assert "30.0% of the targets wrong" in done.stdout
+    with np.load(tmp_path / "b.npz") as file:
+        assert (file["y_train"] != file["y_true"]).any(1).sum() == 30
+    said = holdfast("noise", tmp_path / "a.npz", "--kind", "symmetric", "--out", tmp_path / "c.npz", ok=False)
+    assert "there are linadv, signflip" in said.stderr
+
+
 def test_a_held_out_file_is_encoded_as_the_training_file(table, tmp_path):
     frame = pd.read_csv(table)
     frame.head(180).to_csv(tmp_path / "a.csv", index=False)

@@ -9,16 +9,29 @@ from holdfast.methods import METHODS
 
 def test_the_entries_at_the_root():
     assert holdfast.__all__ == [
+        "PRLG",
+        "PRLL",
+        "SPL",
         "Batch",
+        "Bootstrap",
         "Classification",
+        "CoPRLL",
+        "CoTeaching",
+        "CoTeachingPlus",
         "Crust",
+        "Decoupling",
         "Feed",
         "HoldfastError",
+        "Huber",
+        "IndividualClip",
         "Method",
+        "MinSGD",
+        "NormClip",
         "Plan",
         "Regression",
         "Rows",
         "Run",
+        "Sever",
         "Stack",
         "Step",
         "Task",
@@ -27,12 +40,31 @@ def test_the_entries_at_the_root():
         "compare",
         "fit",
         "read",
+        "robust_mean",
     ]
     assert all(hasattr(holdfast, name) for name in holdfast.__all__)
 
 
 def test_the_names_of_the_command_line_make_methods():
-    assert list(METHODS) == ["standard", "crust", "crust-paper", "crust-authors"]
+    assert list(METHODS) == [
+        "standard",
+        "crust",
+        "crust-paper",
+        "crust-authors",
+        "prl-l",
+        "prl-g",
+        "co-prl-l",
+        "spl",
+        "co-teaching",
+        "co-teaching-plus",
+        "decoupling",
+        "bootstrap",
+        "min-sgd",
+        "norm-clip",
+        "individual-clip",
+        "huber",
+        "sever",
+    ]
     assert all(isinstance(make(), holdfast.Method) for make in METHODS.values())
 
 

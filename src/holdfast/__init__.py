@@ -8,22 +8,51 @@ from holdfast.data import Rows, read
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.fit import fit
+from holdfast.functional.reduce import robust_mean
 from holdfast.method import Batch, Method, Plan, Stack, Step, Weigh
-from holdfast.methods import Crust
+from holdfast.methods import (
+    PRLG,
+    PRLL,
+    SPL,
+    Bootstrap,
+    CoPRLL,
+    CoTeaching,
+    CoTeachingPlus,
+    Crust,
+    Decoupling,
+    Huber,
+    IndividualClip,
+    MinSGD,
+    NormClip,
+    Sever,
+)
 from holdfast.run import Run
 from holdfast.task import Classification, Regression, Task
 
 __all__ = [
+    "PRLG",
+    "PRLL",
+    "SPL",
     "Batch",
+    "Bootstrap",
     "Classification",
+    "CoPRLL",
+    "CoTeaching",
+    "CoTeachingPlus",
     "Crust",
+    "Decoupling",
     "Feed",
     "HoldfastError",
+    "Huber",
+    "IndividualClip",
     "Method",
+    "MinSGD",
+    "NormClip",
     "Plan",
     "Regression",
     "Rows",
     "Run",
+    "Sever",
     "Stack",
     "Step",
     "Task",
@@ -32,4 +61,5 @@ __all__ = [
     "compare",
     "fit",
     "read",
+    "robust_mean",
 ]

@@ -25,14 +25,17 @@ from holdfast.checkpoint import written_aside
 from holdfast.compare import compare as compare_methods
 from holdfast.compare import corrupted
 from holdfast.data import Rows, read, read_inputs
+from holdfast.data.scale import scaled_targets, unscaled
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augment, PadCropFlip
 from holdfast.fit import fit as fit_rows
 from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
 from holdfast.method import Method
 from holdfast.methods import METHODS
-from holdfast.noise import KINDS, realised_transition
-from holdfast.plots import curves
+from holdfast.methods.rated import Rated
+from holdfast.nets import NETS
+from holdfast.noise import KINDS, TARGET_KINDS, realised_transition
+from holdfast.plots import curves, residuals
 from holdfast.progress import Bar, Progress, Silent
 from holdfast.run import Run
 from holdfast.select.command import select
@@ -44,7 +47,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Train neural networks on data whose labels are partly wrong.",
     epilog="DATA is a table (CSV, TSV, Parquet; plain or gzipped), an .npz file (x_train, y_train), a folder of "
-    "images (one subfolder a class), or a folder with the published files of MNIST or CIFAR.",
+    "images (one subfolder a class), or a folder with the published files of MNIST, CIFAR or CelebA.",
 )
 out_console = Console()
 
@@ -74,7 +77,7 @@ Test = Annotated[
     str,
     typer.Option(help="Held-out file, or share of the rows to hold out (0: none); unused where DATA ships a test set."),
 ]
-Net = Annotated[str, typer.Option(help="auto, mlp, cnn4, cnn9, resnet20, resnet32, or module.path:factory.")]
+Net = Annotated[str, typer.Option(help=f"{', '.join(NETS)}, or module.path:factory.")]
 Epochs = Annotated[int, typer.Option(help="Passes over the data.")]
 BatchSize = Annotated[int, typer.Option(help="Rows in a batch.")]
 OptimizerOption = Annotated[OptimizerName, typer.Option(help="Which optimizer.")]
@@ -156,8 +159,9 @@ def fit(
         data, test, seed, label=label, task=task, missing_labels=missing.value, truth=truth,
         image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle,
     )  # fmt: skip
+    made = _method(method, options)()
     run = fit_rows(
-        rows, _method(method, options)(), net, test=held_out, epochs=epochs, batch_size=batch_size,
+        rows, made, net, test=held_out, epochs=epochs, batch_size=batch_size,
         optimizer=_optimizer(optimizer, lr), schedule=_schedule(schedule), augment=_augment(augment, rows),
         seed=seed, device=device, devices=devices, strategy=strategy, precision=precision, out=out, resume=resume,
         tensorboard=tensorboard, progress=_bar(method, quiet),
@@ -165,6 +169,11 @@ def fit(
     metric = "accuracy" if rows.classes is not None else "R2"
     curves({method: [run.history]}, out / "curves.png", title=f"{data.name}, {method}", metric=metric)
     _tell(run, rows, out, metric)
+    if isinstance(made, Rated) and made.rate == "auto":
+        rate, low, high = made.estimate
+        out_console.print(f"share of wrong labels, estimated: {rate:.1%} (between {low:.1%} and {high:.1%})")
+    if rows.classes is None:
+        _tell_residuals(run, rows if held_out is None else held_out, out, "training" if held_out is None else "test")
 
 
 @app.command()
@@ -176,7 +185,10 @@ def compare(
         str, typer.Option(help=f"Names with commas between them, of {', '.join(METHODS)}.")
     ] = "standard,crust",
     noise: Annotated[
-        str | None, typer.Option(help=f"Wrong labels to plant: {', '.join(KINDS)}. None: as given.")
+        str | None,
+        typer.Option(
+            help=f"Wrong labels to plant: {', '.join(KINDS)}; targets: {', '.join(TARGET_KINDS)}. None: as given."
+        ),
     ] = None,
     rate: Annotated[float, typer.Option(help="Share of labels to plant wrong ones in.")] = 0.4,
     seeds: Annotated[int, typer.Option(help="Repetitions.")] = 3,
@@ -226,7 +238,10 @@ def compare(
 def noise(
     data: Data,
     out: Annotated[Path, typer.Option(help="The .npz file to write.", show_default=False)],
-    kind: Annotated[str, typer.Option(help=f"{', '.join(KINDS)}.")] = "symmetric",
+    kind: Annotated[
+        str | None,
+        typer.Option(help=f"Of labels: {', '.join(KINDS)}; of targets: {', '.join(TARGET_KINDS)}.", show_default=False),
+    ] = None,
     rate: Annotated[float, typer.Option(help="Share of labels to plant wrong ones in.")] = 0.4,
     label: Label = None,
     seed: Seed = 0,
@@ -235,7 +250,7 @@ def noise(
     skip_broken: SkipBroken = False,
     trust_pickle: TrustPickle = False,
 ) -> None:
-    """Plant wrong labels, the true ones kept beside them (y_true)."""
+    """Plant wrong labels or targets, the true ones kept beside them (y_true)."""
     if out.suffix != ".npz":
         raise HoldfastError(f"{out} must end in .npz")
     if out.exists():
@@ -244,18 +259,18 @@ def noise(
         data, label=label, missing_labels=missing.value, image_size=image_size, skip_broken=skip_broken,
         trust_pickle=trust_pickle,
     )  # fmt: skip
-    if rows.classes is None:
-        raise HoldfastError("these labels are numbers to predict; noise is planted in classes")
-    noisy = corrupted(rows, kind, rate, seed)
+    noisy = corrupted(rows, kind or ("uninoise" if rows.classes is None else "symmetric"), rate, seed)
     arrays = {"x_train": _array(noisy.x), "y_train": noisy.y.numpy(), "y_true": rows.y.numpy()}
     if held_out is not None:
         arrays |= {"x_test": _array(held_out.x), "y_test": held_out.y.numpy()}
-    matrix = realised_transition(rows.y, noisy.y, len(rows.classes))
-    arrays |= {"class_names": np.asarray(rows.classes), "transition": matrix.numpy()}
+    if rows.classes is not None:
+        matrix = realised_transition(rows.y, noisy.y, len(rows.classes))
+        arrays |= {"class_names": np.asarray(rows.classes), "transition": matrix.numpy()}
     with written_aside(out) as aside, open(aside, "wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    wrong = float((noisy.y != rows.y).double().mean())
-    out_console.print(f"{len(rows)} rows, {wrong:.1%} of the labels wrong: {out}")
+    wrong = float((noisy.y != rows.y).reshape(len(rows), -1).any(1).double().mean())
+    what = "targets" if rows.classes is None else "labels"
+    out_console.print(f"{len(rows)} rows, {wrong:.1%} of the {what} wrong: {out}")
 
 
 @app.command()
@@ -318,11 +333,13 @@ def _pm(value: Any, scale: float, digits: int) -> str:
 def _load(data: Path, test: str, seed: int, **reading: Any) -> tuple[Rows, Rows | None]:
     """Training and test rows: of a file, of the data's own test set, or of a share held out."""
     rows, own = read(data, **reading)
+    rows = scaled_targets(rows)
+    own = None if own is None else scaled_targets(own, rows)
     try:
         share = float(test)
     except ValueError:
         held_out, _ = read(Path(test), **{**reading, "recipe": dict(rows.recipe)})
-        return rows, held_out
+        return rows, scaled_targets(held_out, rows)
     if own is not None:
         return rows, own
     return (rows, None) if share == 0 else rows.split(share, seed)
@@ -399,6 +416,14 @@ def _tell(run: Run, rows: Rows, out: Path, metric: str) -> None:
         sure = f", {end['purity']:.1%} of those right" if "purity" in end else ""
         out_console.print(kept + sure)
     out_console.print(f"{len(rows)} rows, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}")
+
+
+def _tell_residuals(run: Run, rows: Rows, out: Path, which: str) -> None:
+    """Mean absolute error in the units of the file, and the picture of what is missed."""
+    given, predicted = unscaled(rows.y, rows.recipe).numpy(), run.predict(_array(rows.x))
+    error = np.abs(given - predicted).mean()
+    residuals(predicted, given, out / "residuals.png", title=f"{which} rows, mean absolute error {error:.4g}")
+    out_console.print(f"{which} MAE: {error:.4g}   picture: {out / 'residuals.png'}")
 
 
 def main() -> None:

@@ -135,6 +135,12 @@ class Feed:
             output = outputs_of(net, self._x, self.device, self._workers).float()
         return output, self.ranks.gather(torch.cat(caught).float())
 
+    def chunks(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Parts of an index of rows, each with its inputs: in the order given, without augmentation."""
+        parts = list(rows.cpu().split(self.batch_size))
+        for part, x in zip(parts, self._load(parts), strict=True):
+            yield part.to(self.device), as_float(x.to(self.device))
+
     def _check_alike(self, plan: Plan) -> None:
         """Processes that disagree about an epoch would train some rows twice and others never, and not say so."""
         if len(plan.index) < self.ranks.count > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -39,6 +39,37 @@ def curves(histories: Mapping[str, Sequence[pd.DataFrame]], path: Path, *, title
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].legend(frameon=False)
+    figure.suptitle(title)
+    save(figure, path)
+
+
+def residuals(predicted: np.ndarray[Any, Any], given: np.ndarray[Any, Any], path: Path, *, title: str) -> None:
+    """What a regression misses by: residuals over predictions, and how often each size occurs.
+
+    Shape: predicted (N, q), given (N, q).
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.2, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    # More points than this only blacken the picture.
+    some = np.random.default_rng(0).permutation(len(given))[:4000]
+    missed = given - predicted
+    low, high = np.percentile(missed, (1, 99))
+    room = 0.6 * (high - low) or 1.0
+    bins = np.linspace(low - room, high + room, 60).tolist()
+    for k, colour in zip(range(given.shape[1]), COLOURS * 8, strict=False):
+        name = f"target {k}" if given.shape[1] > 1 else None
+        left.scatter(predicted[some, k], missed[some, k], s=5, alpha=0.4, color=colour, label=name, linewidths=0)
+        right.hist(missed[:, k].clip(bins[0], bins[-1]), bins, color=colour, histtype="step", linewidth=1.4)
+    left.set(xlabel="predicted", ylabel="given less predicted", ylim=(bins[0], bins[-1]))
+    right.set(xlabel="given less predicted (the outer bars hold all beyond)", ylabel="rows")
+    for axis in (left, right):
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    left.axhline(0, color="black", linewidth=0.8)
+    if given.shape[1] > 1:
+        figure.legend(loc="outside right center", frameon=False, markerscale=2.5)
     figure.suptitle(title)
     save(figure, path)
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 import holdfast
 from holdfast import checkpoint
 from holdfast.data.rows import Rows
+from holdfast.data.scale import unscaled
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
 from holdfast.method import Method
@@ -116,9 +117,12 @@ class Run:
         return self.outputs(x).softmax(1)
 
     def predict(self, x: Tensor | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Class names, or (N, q) values."""
-        predicted = self.task.predict(self.outputs(x)).numpy()
-        return predicted if self.classes is None else np.asarray(self.classes)[predicted]
+        """Class names, or (N, q) values in the units of the file that was read."""
+        predicted = self.task.predict(self.outputs(x))
+        if self.classes is None:
+            return unscaled(predicted, self.asked["recipe"]).numpy()
+        names: np.ndarray[Any, Any] = np.asarray(self.classes)[predicted.numpy()]
+        return names
 
     def __repr__(self) -> str:
         end = f", {self.task.metric} {self.last:.4f}" if "test" in self.history else ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from holdfast.errors import HoldfastError
+from holdfast.functional.corruption import wrong_labels, wrong_targets
 from holdfast.functional.posterior import clean_posterior, flip_matrix, label_posterior
 
 
@@ -59,6 +62,18 @@ class Task(ABC):
     @abstractmethod
     def doubt(self, y: Tensor, flips: Tensor) -> Tensor:
         """(B, 1) how plausible the best rival of each label is: 0 for none, 1 for one that is given it as often."""
+
+    @abstractmethod
+    def bounded_losses(self, output: Tensor, y: Tensor, limit: float | None) -> Tensor:
+        """(B,) losses that large errors pull at no harder than ``limit`` allows; None: the task's usual limit."""
+
+    @abstractmethod
+    def wrong(self, expected: Tensor, y: Tensor) -> tuple[float, float, float]:
+        """The share of wrong labels as the network's expectations have it: estimate, low, high."""
+
+    @abstractmethod
+    def still_learning(self, before: float, now: float) -> bool:
+        """Whether a new estimate of wrong labels is better than the last, by the upper bounds of both."""
 
     @abstractmethod
     def encode(self, y: Tensor) -> Tensor:
@@ -128,6 +143,25 @@ class Classification(Task):
         rival = (flips - torch.diag(given)).amax(0)
         return (rival / given).clamp_max(1)[y, None]
 
+    def bounded_losses(self, output: Tensor, y: Tensor, limit: float | None) -> Tensor:
+        """Partially Huberised cross entropy: linear in ``p_y`` where that is at most 1 / limit."""
+        limit = 10.0 if limit is None else limit
+        if limit <= 1:
+            raise HoldfastError(f"the limit of a Huberised cross entropy must be above 1, not {limit:g}")
+        losses = self.losses(output, y)
+        if math.isinf(limit):
+            return losses
+        linear = math.log(limit) + 1 - limit * (-losses).exp()
+        return torch.where(losses < math.log(limit), losses, linear)
+
+    def wrong(self, expected: Tensor, y: Tensor) -> tuple[float, float, float]:
+        return wrong_labels(expected, y)
+
+    def still_learning(self, before: float, now: float) -> bool:
+        """While the share of labels it disagrees with falls fast, a network learns what is common to many labels and
+        not yet single wrong ones by heart."""
+        return before - now >= 0.025
+
     def encode(self, y: Tensor) -> Tensor:
         return y if y.is_floating_point() else F.one_hot(y, self.outputs).float()
 
@@ -189,6 +223,20 @@ class Regression(Task):
     def doubt(self, y: Tensor, flips: Tensor) -> Tensor:
         return torch.zeros(len(y), 1, device=y.device)
 
+    def bounded_losses(self, output: Tensor, y: Tensor, limit: float | None) -> Tensor:
+        """Huber: half the square up to ``limit``, then linear, averaged over the targets."""
+        limit = 1.0 if limit is None else limit
+        if math.isinf(limit):
+            return self.losses(output, y) / 2
+        return F.huber_loss(output, y, reduction="none", delta=limit).mean(1)
+
+    def wrong(self, expected: Tensor, y: Tensor) -> tuple[float, float, float]:
+        return wrong_targets(expected, y)
+
+    def still_learning(self, before: float, now: float) -> bool:
+        """Always: the better the fit, the farther off the wrong targets lie."""
+        return True
+
     def encode(self, y: Tensor) -> Tensor:
         return y
 
@@ -209,6 +257,12 @@ class Regression(Task):
         # A constant target has nothing to explain: 1 where it is met exactly, else 0, as scikit-learn has it.
         flat = (residual == 0).double()
         return float(torch.where(total > 0, 1 - residual / total.clamp_min(1e-300), flat).mean())
+
+
+def require_classes(task: Task, why: str) -> None:
+    """Refuse regression where a method has no meaning for it."""
+    if not isinstance(task, Classification):
+        raise HoldfastError(f"{why}, and these labels are numbers to predict; use PRLL, PRLG or CoPRLL for regression")
 
 
 def task_of(y: Tensor, classes: int | None) -> Task:

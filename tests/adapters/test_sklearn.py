@@ -58,3 +58,10 @@ def test_mistakes_are_named():
         RobustClassifier("crusty").fit([[0.0], [1.0]] * 8, [0, 1] * 8)
     with pytest.raises(HoldfastError, match="only one class"):
         RobustClassifier().fit([[0.0], [1.0]], ["a", "a"])
+
+
+def test_a_regressor_that_drops_large_residuals():
+    x, y = make_regression(600, 5, noise=1.0, random_state=0)
+    given = np.where(np.arange(600) % 5 == 0, y + 2000, y)
+    scores = {m: RobustRegressor(m, epochs=40, lr=3e-3).fit(x, given).score(x, y) for m in ("standard", "prl-l")}
+    assert scores["prl-l"] > 0.8 > 0 > scores["standard"]

@@ -291,7 +291,7 @@ def test_corrupt_reads_datasets(kind):
 def test_corrupt_names_mistakes():
     with pytest.raises(HoldfastError, match=r"symmetric, asymmetric.*did you mean pairflip"):
         corrupt("pair-flip", rows(5, 3, 2), 0.3, 0)
-    with pytest.raises(HoldfastError, match="regression"):
+    with pytest.raises(HoldfastError, match="noise in targets"):
         corrupt("symmetric", Rows(inputs(5, 2), torch.rand(5, 1)), 0.3, 0)
     ragged = Rows([torch.zeros(2), torch.zeros(3)], torch.tensor([0, 1]), ("a", "b"))
     with pytest.raises(HoldfastError, match=r"row 1 has an input of shape \(3,\)"):

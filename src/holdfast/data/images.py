@@ -152,6 +152,11 @@ def _open(source: Path | bytes) -> Image.Image:
     return Image.open(file, formats=_FORMATS)
 
 
+def size_of(source: Path | bytes) -> tuple[int, int]:
+    """Height and width of an image as displayed."""
+    return _look(source)[0]
+
+
 def _look(source: Path | bytes) -> tuple[tuple[int, int], bool]:
     """Height and width as displayed, and whether the image is grey, from the head of the file alone."""
     with _open(source) as image:

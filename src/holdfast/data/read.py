@@ -10,14 +10,14 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from holdfast.data import arrays, cifar, images, mnist, pickles, tables
+from holdfast.data import arrays, celeba, cifar, images, mnist, pickles, tables
 from holdfast.data.labels import Missing, Task
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 
 UNDERSTOOD = (
     "tables (.csv, .tsv, .csv.gz, .tsv.gz, .parquet), arrays (.npz), a folder of images with one subfolder "
-    "per class, a folder of MNIST idx files, a folder of CIFAR-10 or CIFAR-100 python batches"
+    "per class, a folder of MNIST idx files, a folder of CIFAR-10 or CIFAR-100 python batches, a folder of CelebA"
 )
 
 
@@ -37,7 +37,7 @@ def read(
 
     Parameters
     ----------
-    path: a table (CSV, TSV, Parquet), an npz file, or a folder of images, MNIST or CIFAR files.
+    path: a table (CSV, TSV, Parquet), an npz file, or a folder of images, MNIST, CIFAR or CelebA files.
     label, truth: columns of a table that hold the labels and, where they are known, the true labels.
     task: classes or numbers to predict; by default the labels decide.
     recipe: the `Rows.recipe` of an earlier reading, to prepare these rows the same way.
@@ -61,6 +61,8 @@ def read(
         return mnist.read(found, recipe=recipe)
     if kind == "cifar":
         return cifar.read(found, recipe=recipe)
+    if kind == "celeba":
+        return celeba.read(found, recipe=recipe, skip_broken=skip_broken, image_size=image_size)
     if kind == "image":
         raise HoldfastError(f"{found} is a single image; pass the folder whose subfolders are the classes")
     return arrays.build(
@@ -103,6 +105,8 @@ def _inputs(
         return mnist.read_inputs(path, recipe)
     if kind == "cifar":
         return cifar.read_inputs(path, recipe)
+    if kind == "celeba":
+        return celeba.read_inputs(path, recipe, skip_broken)
     if kind in ("images", "image"):
         return images.read_inputs(path, recipe, skip_broken)
     held = arrays.load(path) if kind == "npz" else pickles.load(path, trust_pickle=trust_pickle)
@@ -114,7 +118,8 @@ def _kind(path: Path) -> str:
     try:
         if path.is_dir():
             list(path.iterdir())
-            return "mnist" if mnist.is_mnist(path) else "cifar" if cifar.is_cifar(path) else "images"
+            known = {"mnist": mnist.is_mnist, "cifar": cifar.is_cifar, "celeba": celeba.is_celeba}
+            return next((kind for kind, found in known.items() if found(path)), "images")
         with path.open("rb"):
             pass
     except FileNotFoundError:
@@ -158,5 +163,7 @@ def _check_options(
         raise HoldfastError(f"{path} has no columns, so none is named {column!r}; name columns for tables only")
     if task == "regression" and kind in ("images", "mnist", "cifar"):
         raise HoldfastError(f"{path} holds classes, not numbers to regress on; leave --task out")
+    if task == "classification" and kind == "celeba":
+        raise HoldfastError(f"{path} holds landmarks to regress on, not classes; leave --task out")
     if image_size is not None and kind in ("table", "mnist", "cifar"):
         raise HoldfastError(f"{path} holds no image files to resize; leave --image-size out")

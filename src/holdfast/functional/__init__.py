@@ -1,24 +1,37 @@
 """What two or more methods share: small pure functions on tensors."""
 
 from holdfast.functional.capture import output_layer, penultimate
+from holdfast.functional.corruption import confident_joint, wrong_labels, wrong_targets
+from holdfast.functional.forget import AuthorsRamp, Forget, Ramp
+from holdfast.functional.persample import gradient_matrix, gradient_norms
 from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior
-from holdfast.functional.reduce import keep_count, smallest, weighted_mean
+from holdfast.functional.reduce import keep_count, keep_smallest, robust_mean, smallest, weighted_mean
 from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
 
 __all__ = [
+    "AuthorsRamp",
     "Constant",
     "Cosine",
+    "Forget",
     "HoldThenLinear",
     "OneCycle",
+    "Ramp",
     "Schedule",
     "Steps",
     "anchor_rows",
     "clean_posterior",
+    "confident_joint",
     "flip_matrix",
+    "gradient_matrix",
+    "gradient_norms",
     "keep_count",
+    "keep_smallest",
     "label_posterior",
     "output_layer",
     "penultimate",
+    "robust_mean",
     "smallest",
     "weighted_mean",
+    "wrong_labels",
+    "wrong_targets",
 ]

@@ -4,16 +4,58 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from holdfast.method import Method
+from holdfast.methods.bootstrap import Bootstrap
+from holdfast.methods.co_prl_l import CoPRLL
+from holdfast.methods.co_teaching import CoTeaching
+from holdfast.methods.co_teaching_plus import CoTeachingPlus
 from holdfast.methods.crust import Crust
+from holdfast.methods.decoupling import Decoupling
+from holdfast.methods.huber import Huber
+from holdfast.methods.individual_clip import IndividualClip
+from holdfast.methods.min_sgd import MinSGD
+from holdfast.methods.norm_clip import NormClip
+from holdfast.methods.prl_g import PRLG
+from holdfast.methods.prl_l import PRLL
+from holdfast.methods.sever import Sever
+from holdfast.methods.spl import SPL
 
-METHODS: Mapping[str, Callable[[], Method]] = MappingProxyType(
+METHODS: Mapping[str, Callable[..., Method]] = MappingProxyType(
     {
         "standard": Method,
         "crust": Crust,
         "crust-paper": Crust.paper,
         "crust-authors": Crust.authors,
+        "prl-l": PRLL,
+        "prl-g": PRLG,
+        "co-prl-l": CoPRLL,
+        "spl": SPL,
+        "co-teaching": CoTeaching,
+        "co-teaching-plus": CoTeachingPlus,
+        "decoupling": Decoupling,
+        "bootstrap": Bootstrap,
+        "min-sgd": MinSGD,
+        "norm-clip": NormClip,
+        "individual-clip": IndividualClip,
+        "huber": Huber,
+        "sever": Sever,
     }
 )
 """What the command line calls the methods; nothing else looks names up."""
 
-__all__ = ["METHODS", "Crust"]
+__all__ = [
+    "METHODS",
+    "PRLG",
+    "PRLL",
+    "SPL",
+    "Bootstrap",
+    "CoPRLL",
+    "CoTeaching",
+    "CoTeachingPlus",
+    "Crust",
+    "Decoupling",
+    "Huber",
+    "IndividualClip",
+    "MinSGD",
+    "NormClip",
+    "Sever",
+]

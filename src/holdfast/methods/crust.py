@@ -85,6 +85,7 @@ class Crust(Method):
     mass: Tensor
     steps: Tensor
     settled: Tensor
+    counted: Tensor
     flips: Tensor
 
     def __init__(
@@ -180,13 +181,13 @@ class Crust(Method):
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.register_buffer("flips", torch.zeros(data.task.outputs, data.task.outputs, device=device))
         self.register_buffer("settled", torch.zeros(()))
+        self.register_buffer("counted", torch.zeros(2, dtype=torch.float64))
         self.averaged = copy.deepcopy(nets[0]).requires_grad_(False) if self.average else None
         self._pace = self.average * data.steps()
-        self._stayed, self._seen = 0.0, 0
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
         self._epoch = epoch
-        if self._seen:
+        if self.counted[1] > 0:
             self._tally()
 
     def plan(self, nets: Nets, data: Feed) -> Plan | None:
@@ -223,8 +224,8 @@ class Crust(Method):
         if self.mass > 0 and step.output is not None:
             count = len(batch.index)
             now = self.task.expected(step.output)
-            self._stayed += count * self.task.settled(self.belief[batch.index], now)
-            self._seen += count
+            stayed = self.task.settled(self.belief[batch.index], now)
+            self.counted += torch.tensor([stayed * count, count], dtype=torch.float64)
         return step
 
     def stop(self, nets: Nets) -> bool:
@@ -234,10 +235,10 @@ class Crust(Method):
     def _tally(self) -> None:
         """Put into the state what was counted in an epoch: at its end, so that a checkpoint is complete, and before the
         next one for a loop that never asks whether to stop."""
-        stayed, seen = here().total(torch.tensor([self._stayed, self._seen], dtype=torch.float64)).tolist()
+        stayed, seen = here().total(self.counted).tolist()
         if seen:
             self.settled.fill_(stayed / seen)
-        self._stayed, self._seen = 0.0, 0
+        self.counted.zero_()
 
     def _firm(self) -> float:
         """How far the network has made up its mind: 0 while it is learning, 1 once it has settled."""

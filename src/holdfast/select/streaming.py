@@ -84,9 +84,9 @@ class SieveStreaming:
 
     def update(self, chunk: Tensor | Array) -> SieveStreaming:
         """Take the next rows of the stream."""
-        rows = self._checked(chunk)
-        if not len(rows):
+        if not len(chunk):
             return self
+        rows = self._checked(chunk)
         if self._like is None:
             # The reference must be whole before any point is judged by it.
             self._waiting.append(rows.clone())

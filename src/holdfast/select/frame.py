@@ -1,4 +1,4 @@
-"""Points laid out for screening: leading axes, compact blocks."""
+"""Points laid out for screening: principal axes, compact blocks."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-BLOCK = 128
+WIDTH = 64
 """Points of a block, which are screened together."""
 
 
 class Frame(NamedTuple):
-    """Points in an order in which blocks of 128 are compact, and what screening needs of them."""
+    """Points in an order in which blocks of 64 are compact, and what screening needs of them."""
 
     points: Array
     """(n, d) as given, reordered."""
     rows: Array
     """(n, r) float32 coordinates along the principal axes that hold any spread, from the mean."""
-    columns: Array
-    """(r, n) the same."""
+    tiles: Array
+    """(blocks, r, 64) the same; the last block is filled up with zeros."""
     name: Array
     """(n,) the original number of each point."""
     centre: Array
-    """(r, blocks)."""
-    radius: Array
-    """(blocks,) no point of a block lies further from its centre."""
+    """(r, blocks), the mean of each block."""
+    away: Array
+    """(blocks, 64) no point lies further from the centre of its block; zero for what fills up."""
     slack: np.float32
     """Distances between rows exceed those between points by no more."""
     guess: int
@@ -50,43 +50,29 @@ def along_axes(points: Array) -> Array:
 
 def frame(points: Array, rows: Array, squared: bool) -> Frame:
     """Lay out (n, d) points of which ``along_axes`` gave the rows."""
-    n = len(points)
-    name = _compact(rows)
+    from holdfast.select.kernels import compact_order  # numba takes a while to import, and most runs never come here
+
+    n, axes = rows.shape
+    name = compact_order(rows)
     rows = np.ascontiguousarray(rows[name])
-    starts = np.arange(0, n, BLOCK)
+    starts = np.arange(0, n, WIDTH)
     count = np.diff(np.append(starts, n))
     centre = (np.add.reduceat(rows, starts, dtype=np.float64) / count[:, None]).astype(np.float32)
-    away = np.square(rows - np.repeat(centre, count, axis=0)).sum(1)
     slack = np.float32(1e-6 * np.sqrt(np.square(rows).sum(1).max()))
-    radius = np.sqrt(np.maximum.reduceat(away, starts)) * np.float32(1.00001) + slack
+    away = np.zeros((len(starts), WIDTH), np.float32)
+    away.flat[:n] = np.sqrt(np.square(rows - np.repeat(centre, count, axis=0)).sum(1)) * np.float32(1.00001) + slack
+    filled = np.zeros((len(starts) * WIDTH, axes), np.float32)
+    filled[:n] = rows
     return Frame(
         np.ascontiguousarray(points[name]),
         rows,
-        np.ascontiguousarray(rows.T),
+        np.ascontiguousarray(filled.reshape(-1, WIDTH, axes).transpose(0, 2, 1)),
         name,
         np.ascontiguousarray(centre.T),
-        radius,
+        away,
         slack,
         _middle(rows, squared),
     )
-
-
-def _compact(rows: Array) -> Array:
-    """An order in which each 128 points that follow one another lie together: halves along the widest axis."""
-    order = np.arange(len(rows))
-    parts = [(0, len(rows))]
-    while parts:
-        low, high = parts.pop()
-        blocks = -(-(high - low) // BLOCK)
-        if blocks < 2:
-            continue
-        part = order[low:high]
-        held = rows[part]
-        axis = int(np.ptp(held, axis=0).argmax())
-        half = blocks // 2 * BLOCK
-        order[low:high] = part[np.argpartition(held[:, axis], half)]
-        parts += [(low, low + half), (low + half, high)]
-    return order
 
 
 def _middle(rows: Array, squared: bool) -> int:

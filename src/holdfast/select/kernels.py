@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from holdfast.select.frame import BLOCK
+from holdfast.select.frame import WIDTH
 
-CHUNK = 32
-"""Points tested for any hit together."""
-EARLY = 8
-"""Picks before lists of near points are kept: until then each would hold a large share of all points."""
 LONG = 1024
 """Longest list that is kept; a longer one would be short soon."""
+STALE = 4
+"""A candidate gets its list when it is looked at again before the picks are this many times those of the last look."""
+CENTRES, ROUNDED, EXACT = 0, 1, 2
+"""What a bound was computed from: centres of blocks, float32 distances, or distances that decide."""
 _OVER = np.float32(1.00001)
 _UNDER = np.float32(0.99999)
 _LOOSE = {"reassoc", "contract", "nsz", "nnan", "ninf", "arcp"}
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
 def distance(points: Any, i: Any, j: Any, squared: Any) -> Any:
     """The distance that decides, of two rows of (n, d)."""
     a, b = points[i], points[j]
@@ -36,147 +36,239 @@ def distance(points: Any, i: Any, j: Any, squared: Any) -> Any:
     return np.float32(total) if squared else np.float32(np.sqrt(total))
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def compact_order(rows: Any) -> Any:
+    """An order in which each 64 rows that follow one another lie together: halves along the axis of most spread."""
+    n, axes = rows.shape
+    order = np.arange(n)
+    parts = [(0, n)]
+    while parts:
+        low, high = parts.pop()
+        blocks = -(-(high - low) // WIDTH)
+        if blocks < 2:
+            continue
+        part = order[low:high].copy()
+        widest, spread = 0, -1.0
+        for axis in range(axes):
+            total, square = 0.0, 0.0
+            for i in part:
+                total += rows[i, axis]
+                square += rows[i, axis] * np.float64(rows[i, axis])
+            square -= total * total / len(part)
+            if square > spread:
+                widest, spread = axis, square
+        value = np.empty(len(part), np.float32)
+        for i in range(len(part)):
+            value[i] = rows[part[i], widest]
+        order[low:high] = part[np.argsort(value)]
+        half = low + blocks // 2 * WIDTH
+        parts.append((low, half))
+        parts.append((half, high))
+    return order
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _square(x: Any, low: Any, count: Any, v: Any, out: Any) -> None:
-    """Squared distances of columns low to low + count of (r, n) to v; four axes in one sweep spare memory traffic."""
-    axes = x.shape[0]
+def squares(x: Any, v: Any, out: Any) -> None:
+    """Squared distances of the columns of (r, count) to v; four axes in one sweep spare memory traffic."""
+    axes, count = x.shape
     a = out[:count]
     for i in range(count):
         a[i] = np.float32(0)
     axis = 0
     while axis + 4 <= axes:
-        # Slices, not x[axis, low + i]: only these loops become vector instructions.
-        r0, r1 = x[axis, low : low + count], x[axis + 1, low : low + count]
-        r2, r3 = x[axis + 2, low : low + count], x[axis + 3, low : low + count]
+        # Slices, not x[axis, i]: only these loops become vector instructions.
+        r0, r1, r2, r3 = x[axis], x[axis + 1], x[axis + 2], x[axis + 3]
         v0, v1, v2, v3 = v[axis], v[axis + 1], v[axis + 2], v[axis + 3]
         for i in range(count):
             t0, t1, t2, t3 = r0[i] - v0, r1[i] - v1, r2[i] - v2, r3[i] - v3
             a[i] += (t0 * t0 + t1 * t1) + (t2 * t2 + t3 * t3)
         axis += 4
     while axis < axes:
-        r0, v0 = x[axis, low : low + count], v[axis]
+        r0, v0 = x[axis], v[axis]
         for i in range(count):
             t0 = r0[i] - v0
             a[i] += t0 * t0
         axis += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
-def _sums(x: Any, rows: Any, best: Any, slack: Any, squared: Any) -> Any:
-    """Of each point: no more than its summed distance, and no less than the gain of adding it to ``best``.
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _tile(x: Any, v: Any, a: Any) -> None:
+    """The same for the 64 columns of a block."""
+    axes = x.shape[0]
+    for i in range(WIDTH):
+        a[i] = np.float32(0)
+    axis = 0
+    while axis + 4 <= axes:
+        r0, r1, r2, r3 = x[axis], x[axis + 1], x[axis + 2], x[axis + 3]
+        v0, v1, v2, v3 = v[axis], v[axis + 1], v[axis + 2], v[axis + 3]
+        for i in range(WIDTH):
+            t0, t1, t2, t3 = r0[i] - v0, r1[i] - v1, r2[i] - v2, r3[i] - v3
+            a[i] += (t0 * t0 + t1 * t1) + (t2 * t2 + t3 * t3)
+        axis += 4
+    while axis < axes:
+        r0, v0 = x[axis], v[axis]
+        for i in range(WIDTH):
+            t0 = r0[i] - v0
+            a[i] += t0 * t0
+        axis += 1
 
-    Both in one sweep over half of the pairs; and a point of the widest pair.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gaps(centre: Any, v: Any, slack: Any, out: Any) -> None:
+    """Of each block: no more than the distance from v to its centre."""
+    squares(centre, v, out)
+    for b in range(len(out)):
+        out[b] = np.sqrt(out[b]) * _UNDER - slack
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def span(reach: Any, away: Any, out: Any) -> None:
+    """Of each block: no point of it gains by a candidate further from its centre."""
+    for b in range(len(out)):
+        most = np.float32(0)
+        for i in range(WIDTH):
+            most = max(most, np.sqrt(reach[b * WIDTH + i]) + away[b, i])
+        out[b] = most
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
+def _upper(gap: Any, most: Any, away: Any, best: Any, squared: Any) -> Any:
+    """At most this is gained by a candidate with these gaps to the centres.
+
+    A point's distance lies within ``away`` of its gap, and the distances of a block sum to no less than those of its
+    centre. Below a chord of max(0, u) over what each u may be, sums are enough.
     """
-    n = x.shape[1]
-    far, gain = np.zeros(n), np.zeros(n)
-    d = np.empty(BLOCK, np.float32)
-    zero = np.float32(0)
-    widest, edge = zero, 0
-    for j in range(n):
-        s, g = 0.0, 0.0
-        mine, wide = best[j], zero
-        for low in range(j + 1, n, BLOCK):
-            count = min(BLOCK, n - low)
-            _square(x, low, count, rows[j], d)
-            theirs, f, h = best[low : low + count], far[low : low + count], gain[low : low + count]
-            p: Any = zero
-            q: Any = zero
-            for i in range(count):
-                t = np.sqrt(d[i]) * _UNDER - slack
-                t = t if t > zero else zero
-                if squared:
-                    t = t * t
-                p += t
-                wide = t if t > wide else wide
-                f[i] += t
-                u = theirs[i] - t
-                q += u if u > zero else zero
-                u = mine - t
-                h[i] += u if u > zero else zero
-            s += p
-            g += q
-        far[j] += s
-        gain[j] += g + mine
-        if wide > widest:
-            widest, edge = wide, j
-    return far, gain, edge
+    total, zero, half = 0.0, np.float32(0), np.float32(0.5)
+    for b in range(len(gap)):
+        g = gap[b]
+        if g > most[b]:
+            continue
+        a, h = away[b], best[b * WIDTH : b * WIDTH + WIDTH]
+        p: Any = zero
+        q: Any = zero
+        r: Any = zero
+        for i in range(WIDTH):
+            t = g - a[i]
+            t = t if t > zero else zero
+            v = g + a[i]
+            w = g
+            if squared:
+                t, v, w = t * t, v * v, w * w
+            high, low, u = h[i] - t, h[i] - v, h[i] - w
+            p += high if high > zero else zero
+            q += u
+            low, high = -half * low, half * high
+            r += low if low > high else high
+        chord = half * q + r
+        total += chord if chord < p else p
+    return total * 1.00001
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
-def _upper(x: Any, v: Any, best: Any, slack: Any, squared: Any, d: Any) -> Any:
-    """At most this is the gain of a point at v."""
-    n = x.shape[1]
+def near_points(tiles: Any, v: Any, reach: Any, gap: Any, most: Any, d: Any, out: Any) -> Any:
+    """Points that may lie nearer to v than to what is chosen; blocks too far away are passed over whole."""
+    found = 0
+    for b in range(len(gap)):
+        if gap[b] > most[b]:
+            continue
+        _tile(tiles[b], v, d)
+        r = reach[b * WIDTH : b * WIDTH + WIDTH]
+        ahead = np.float32(0)
+        for i in range(WIDTH):
+            t = r[i] - d[i]
+            ahead = t if t > ahead else ahead
+        if ahead > np.float32(0):
+            for i in range(WIDTH):
+                out[found] = b * WIDTH + i
+                found += d[i] < r[i]
+    return found
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
+def _closer(tiles: Any, v: Any, gap: Any, most: Any, best: Any, slack: Any, squared: Any, d: Any) -> Any:
+    """At most this, and hardly less, is gained by a candidate at v: from float32 distances."""
     total, zero = 0.0, np.float32(0)
-    for low in range(0, n, BLOCK):
-        count = min(BLOCK, n - low)
-        _square(x, low, count, v, d)
-        b = best[low : low + count]
+    for b in range(len(gap)):
+        if gap[b] > most[b]:
+            continue
+        _tile(tiles[b], v, d)
+        h = best[b * WIDTH : b * WIDTH + WIDTH]
         p: Any = zero
-        for i in range(count):
+        for i in range(WIDTH):
             t = np.sqrt(d[i]) * _UNDER - slack
             t = t if t > zero else zero
             if squared:
                 t = t * t
-            u = b[i] - t
+            u = h[i] - t
             p += u if u > zero else zero
         total += p
     return total * 1.00001
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _near(x: Any, v: Any, reach: Any, near: Any, radius: Any, most: Any, d: Any, out: Any) -> Any:
-    """Points that may lie nearer to v than to what is chosen; blocks too far away are passed over whole."""
-    n = x.shape[1]
-    found = 0
-    for block in range(len(radius)):
-        if near[block] > radius[block] + most[block]:
-            continue
-        low = block * BLOCK
-        count = min(BLOCK, n - low)
-        _square(x, low, count, v, d)
-        r = reach[low : low + count]
-        for start in range(0, count, CHUNK):
-            stop = min(CHUNK, count - start)
-            dd, rr = d[start : start + stop], r[start : start + stop]
-            hits = 0
-            for i in range(stop):
-                hits += dd[i] < rr[i]
-            if hits:
-                for i in range(stop):
-                    out[found] = low + start + i
-                    found += dd[i] < rr[i]
-    return found
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _gain(points: Any, j: Any, best: Any, squared: Any) -> Any:
-    total = 0.0
-    for i in range(len(best)):
-        total += max(0.0, np.float64(best[i]) - np.float64(distance(points, i, j, squared)))
-    return total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _reach(best: Any, slack: Any, squared: Any) -> Any:
+def reach_of(best: Any, slack: Any, squared: Any) -> Any:
     """The square of how far a point may lie from a candidate and still gain by it."""
     d = (np.sqrt(best) if squared else best) * _OVER + slack
     return d * d
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _medoid(points: Any, far: Any, name: Any, squared: Any) -> Any:
+def _survey(rows: Any, centre: Any, radius: Any, away: Any, best: Any, most: Any, slack: Any, squared: Any) -> Any:
+    """Of each point, by the centres alone: no more than its summed distance, no less than its gain and than its
+    largest distance.
+
+    The mean distance to the points of a block is at least the distance to their mean.
+    """
+    n, blocks = len(rows), centre.shape[1]
+    low, gain, wide = np.zeros(n), np.empty(n), np.zeros(n)
+    gap, count = np.empty(blocks, np.float32), np.full(blocks, np.float32(WIDTH))
+    count[-1] = n - (blocks - 1) * WIDTH
+    for j in range(n):
+        gaps(centre, rows[j], slack, gap)
+        for b in range(blocks):
+            g = max(gap[b], np.float32(0))
+            low[j] += count[b] * (g * g if squared else g)
+            wide[j] = max(wide[j], gap[b] + radius[b])
+        gain[j] = _upper(gap, most, away, best, squared)
+    return low, gain, wide
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _medoid(points: Any, low: Any, name: Any, squared: Any) -> Any:
     """The point of least summed distance, from lower bounds: in their order until none can be less."""
-    n = len(far)
+    n = len(low)
     first, least = -1, np.inf
-    for j in np.argsort(far):
-        if first >= 0 and far[j] * 0.9999 > least:
+    for j in np.argsort(low):
+        if first >= 0 and low[j] * 0.9999 > least:
             break
         total = 0.0
         for i in range(n):
             total += np.float64(distance(points, i, j, squared))
         if total < least or (total == least and name[j] < name[first]):
             first, least = j, total
-    return first
+    return first, least
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _widest(points: Any, rows: Any, tiles: Any, centre: Any, radius: Any, wide: Any, slack: Any, squared: Any) -> Any:
+    """The largest distance, from upper bounds of each point's; those of the remotest points come first."""
+    n, blocks = len(rows), len(tiles)
+    gap, d = np.empty(blocks, np.float32), np.empty(WIDTH, np.float32)
+    widest, edge = np.float32(0), np.float32(0)
+    for j in np.argsort(-wide):
+        if wide[j] < edge:
+            break
+        gaps(centre, rows[j], slack, gap)
+        for b in range(blocks):
+            if gap[b] + radius[b] < edge:
+                continue
+            _tile(tiles[b], rows[j], d)
+            if d.max() < edge * edge:
+                continue
+            for i in range(b * WIDTH, min(n, b * WIDTH + WIDTH)):
+                widest = max(widest, distance(points, i, j, squared))
+            edge = (np.sqrt(widest) if squared else widest) * _UNDER - 4 * slack
+    return widest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -237,10 +329,10 @@ def _room(made: Any, built: Any, start: Any, length: Any, index: Any, value: Any
 def lazy_lists(
     points: Any,
     rows: Any,
-    x: Any,
+    tiles: Any,
     name: Any,
     centre: Any,
-    radius: Any,
+    away: Any,
     slack: Any,
     guess: Any,
     k: Any,
@@ -249,50 +341,53 @@ def lazy_lists(
 ) -> Any:
     """Greedy facility location: picks, gains, position of the nearest pick and distance to it.
 
-    A candidate's gain only falls as more is chosen, so an old one is a bound and a heap says whose to renew. The points
-    that gain by a candidate only become fewer, so each candidate keeps the list of them from its first renewal on; as
-    the ball of a point holds about n / t others once t are chosen, all lists together are short.
+    A candidate's gain only falls as more is chosen, so an old one is a bound and a heap says whose to renew: first by
+    the centres of the blocks, and by the points where that does not settle it. The points that gain by a candidate only
+    become fewer, so each candidate keeps the list of them; as the ball of a point holds about n / t others once t are
+    chosen, all lists together are short.
 
-    points (n, d) in an order in which blocks are compact, name (n,) their original numbers; rows (n, r) and x (r, n)
-    their coordinates along the leading axes; centre (r, blocks) and radius (blocks,) of the blocks; guess: a point near
-    the middle; done (1,) counts the picks for whoever watches.
+    points (n, d) in an order in which blocks are compact, name (n,) their original numbers; rows (n, r) and tiles
+    (blocks, r, 64) their coordinates along the principal axes; centre (r, blocks) of the blocks, away (blocks, 64) from
+    it; guess: a point near the middle; done (1,) counts the picks for whoever watches.
     """
-    n, blocks = len(points), len(radius)
-    best = np.empty(n, np.float32)
+    n, blocks = len(points), len(tiles)
+    best, reach = np.zeros(blocks * WIDTH, np.float32), np.zeros(blocks * WIDTH, np.float32)
+    most, gap, d = np.empty(blocks, np.float32), np.empty(blocks, np.float32), np.empty(WIDTH, np.float32)
     for i in range(n):
         best[i] = distance(points, i, guess, squared)
-    far, bound, edge = _sums(x, rows, best, slack, squared)
-    first = _medoid(points, far, name, squared)
-    rise, widest, loss = 0.0, np.float32(0), 0.0
+        reach[i] = reach_of(best[i], slack, squared)
+    span(reach, away, most)
+    radius = np.empty(blocks, np.float32)
+    for b in range(blocks):
+        radius[b] = away[b].max()
+    low, bound, wide = _survey(rows, centre, radius, away, best, most, slack, squared)
+    first, loss = _medoid(points, low, name, squared)
+    rise = 0.0
     for i in range(n):
-        d = distance(points, i, first, squared)
-        rise += max(0.0, np.float64(d) - np.float64(best[i]))
-        best[i] = d
-        loss += np.float64(d)
-        widest = max(widest, distance(points, i, edge, squared))
+        v = distance(points, i, first, squared)
+        rise += max(0.0, np.float64(v) - np.float64(best[i]))
+        best[i] = v
+        reach[i] = reach_of(v, slack, squared)
     # What a point adds to the first pick is at most what it adds to the guess, plus what the guess is better by.
-    bound = bound * 1.00001 + rise
-    reach = _reach(best, slack, squared)
+    bound += rise
     picked, gain, owner = np.empty(k, np.int64), np.empty(k), np.zeros(n, np.int64)
+    widest = _widest(points, rows, tiles, centre, radius, wide, slack, squared)
     picked[0], gain[0] = first, n * np.float64(widest) - loss
     size = n - 1
     heap = _heap(size, first, bound, name)
-    d = np.empty(BLOCK, np.float32)
-    out = np.empty(n + CHUNK, np.int32)
-    near, most = np.empty(blocks, np.float32), np.empty(blocks, np.float32)
-    fresh, sure = np.zeros(n, np.int32), np.zeros(n, np.bool_)
+    out = np.empty(n + WIDTH, np.int32)
+    fresh, look = np.ones(n, np.int32), np.full(n, CENTRES, np.int8)
     start, length = np.full(n, -1), np.zeros(n, np.int32)
     made, built = np.empty(n, np.int32), 0
     index, value, top = np.empty(16 * n + LONG, np.int32), np.empty(16 * n + LONG, np.float32), 0
-    renew = EARLY
+    renew = 1
     for step in range(1, k):
         if step >= renew:
-            for b in range(blocks):
-                most[b] = np.sqrt(reach[b * BLOCK : (b + 1) * BLOCK].max()) + slack
+            span(reach, away, most)
             renew = step + max(1, step // 8)
         while True:
             j = heap[0]
-            if fresh[j] == step and sure[j]:
+            if fresh[j] == step and look[j] == EXACT:
                 break
             if start[j] >= 0:
                 total, at = 0.0, start[j]
@@ -303,34 +398,34 @@ def lazy_lists(
                         index[at], value[at] = i, v
                         at += 1
                 length[j] = at - start[j]
-                bound[j], sure[j] = total, True
-            elif step < EARLY:
-                if fresh[j] == step:
-                    bound[j], sure[j] = _gain(points, j, best, squared), True
-                else:
-                    bound[j], sure[j] = min(bound[j], _upper(x, rows[j], best, slack, squared, d)), False
+                bound[j], look[j] = total, EXACT
             else:
-                _square(centre, 0, blocks, rows[j], near)
-                for b in range(blocks):
-                    near[b] = np.sqrt(near[b]) * _UNDER - slack
-                found = _near(x, rows[j], reach, near, radius, most, d, out)
-                if found <= LONG and top + found > len(index):
-                    index, value, top = _room(made, built, start, length, index, value, top, found)
-                total, at = 0.0, top
-                for q in range(found):
-                    i = out[q]
-                    v = distance(points, i, j, squared)
-                    if v < best[i]:
-                        total += np.float64(best[i]) - np.float64(v)
-                        if found <= LONG:
-                            index[at], value[at] = i, v
-                        at += 1
-                if found <= LONG:
-                    start[j], length[j] = top, at - top
-                    top = at
-                    made[built] = j
-                    built += 1
-                bound[j], sure[j] = total, True
+                gaps(centre, rows[j], slack, gap)
+                found = LONG + 1
+                if look[j] != CENTRES and STALE * fresh[j] >= step:
+                    found = near_points(tiles, rows[j], reach, gap, most, d, out)
+                kept = found <= LONG
+                if not kept and (fresh[j] < step or look[j] != ROUNDED):
+                    upper = _closer(tiles, rows[j], gap, most, best, slack, squared, d)
+                    bound[j], look[j] = min(bound[j], upper), ROUNDED
+                else:
+                    if kept and top + found > len(index):
+                        index, value, top = _room(made, built, start, length, index, value, top, found)
+                    total, at = 0.0, top
+                    for q in range(found):
+                        i = out[q]
+                        v = distance(points, i, j, squared)
+                        if v < best[i]:
+                            total += np.float64(best[i]) - np.float64(v)
+                            if kept:
+                                index[at], value[at] = i, v
+                            at += 1
+                    if kept:
+                        start[j], length[j] = top, at - top
+                        top = at
+                        made[built] = j
+                        built += 1
+                    bound[j], look[j] = total, EXACT
             fresh[j] = step
             _sift(heap, 0, size, bound, name)
         picked[step], gain[step] = j, bound[j]
@@ -343,15 +438,15 @@ def lazy_lists(
                 i, v = index[p], value[p]
                 if v < best[i]:
                     best[i], owner[i] = v, step
-                    reach[i] = _reach(v, slack, squared)
+                    reach[i] = reach_of(v, slack, squared)
             length[j] = 0
         else:
             for i in range(n):
                 v = distance(points, i, j, squared)
                 if v < best[i]:
                     best[i], owner[i] = v, step
-                    reach[i] = _reach(v, slack, squared)
-    return picked, gain, owner, best
+                    reach[i] = reach_of(v, slack, squared)
+    return picked, gain, owner, best[:n]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

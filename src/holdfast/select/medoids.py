@@ -61,7 +61,7 @@ def k_medoids(
     place = np.empty(len(array), np.int64)
     place[laid.name] = np.arange(len(array))
     medoid, worth, near, best = swap_medoids(
-        laid.points, laid.rows, laid.columns, laid.centre, laid.radius, laid.slack,
+        laid.points, laid.rows, laid.tiles, laid.centre, laid.away, laid.slack,
         place[start.index.numpy()], squared, passes,
     )  # fmt: skip
     assignment = torch.empty(len(array), dtype=torch.int64)

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from holdfast.select.frame import BLOCK
-from holdfast.select.kernels import _UNDER, CHUNK, _near, _reach, _square, distance
+from holdfast.select.frame import WIDTH
+from holdfast.select.kernels import distance, gaps, near_points, reach_of, span, squares
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _two(points: Any, medoid: Any, columns: Any, i: Any, row: Any, slack: Any, squared: Any, d: Any) -> Any:
     """The nearest medoid of a point, its distance, and those of the second nearest; ties to the first."""
     k = len(medoid)
-    _square(columns, 0, k, row, d)
+    squares(columns, row, d)
     # Two smallest of the screen, and everything that may be as near as the second of them.
     least, less = np.float32(np.inf), np.float32(np.inf)
     for s in range(k):
@@ -41,9 +41,9 @@ def _two(points: Any, medoid: Any, columns: Any, i: Any, row: Any, slack: Any, s
 def swap_medoids(
     points: Any,
     rows: Any,
-    x: Any,
+    tiles: Any,
     centre: Any,
-    radius: Any,
+    away: Any,
     slack: Any,
     medoid: Any,
     squared: Any,
@@ -54,10 +54,10 @@ def swap_medoids(
     As in FasterPAM the best medoid to give up is known for each candidate from one look at the points that would change
     sides, which here are only those that lie nearer to the candidate than to their second medoid.
     """
-    n, k, blocks = len(points), len(medoid), len(radius)
+    n, k, blocks = len(points), len(medoid), len(tiles)
     medoid = medoid.copy()
     taken = np.zeros(n, np.bool_)
-    columns = np.empty((x.shape[0], k), np.float32)
+    columns = np.empty((rows.shape[1], k), np.float32)
     for s in range(k):
         taken[medoid[s]] = True
         columns[:, s] = rows[medoid[s]]
@@ -68,25 +68,22 @@ def swap_medoids(
     for i in range(n):
         near[i], best[i], other[i], second[i] = _two(points, medoid, columns, i, rows[i], slack, squared, dk)
         worth[near[i]] += np.float64(second[i]) - np.float64(best[i])
-    reach = _reach(second, slack, squared)
-    most = np.empty(blocks, np.float32)
-    away = np.empty(blocks, np.float32)
-    d, out, value = np.empty(BLOCK, np.float32), np.empty(n + CHUNK, np.int32), np.empty(n, np.float32)
+    reach = np.zeros(blocks * WIDTH, np.float32)
+    reach[:n] = reach_of(second, slack, squared)
+    most, gap = np.empty(blocks, np.float32), np.empty(blocks, np.float32)
+    d, out, value = np.empty(WIDTH, np.float32), np.empty(n + WIDTH, np.int32), np.empty(n, np.float32)
     change, touched, counted = np.zeros(k), np.empty(k, np.int32), np.zeros(k, np.bool_)
     served = np.zeros(n, np.int64)
     least = worth.argmin()
     swaps = 0
     for _ in range(passes):
         before = swaps
-        for b in range(blocks):
-            most[b] = np.sqrt(reach[b * BLOCK : (b + 1) * BLOCK].max()) + slack
+        span(reach, away, most)
         for j in range(n):
             if taken[j]:
                 continue
-            _square(centre, 0, blocks, rows[j], away)
-            for b in range(blocks):
-                away[b] = np.sqrt(away[b]) * _UNDER - slack
-            found = _near(x, rows[j], reach, away, radius, most, d, out)
+            gaps(centre, rows[j], slack, gap)
+            found = near_points(tiles, rows[j], reach, gap, most, d, out)
             shared, count = 0.0, 0
             for q in range(found):
                 i = out[q]
@@ -126,7 +123,7 @@ def swap_medoids(
                     else:
                         other[i], second[i] = leave, v
                     worth[near[i]] += np.float64(second[i]) - np.float64(best[i])
-                    reach[i] = _reach(second[i], slack, squared)
+                    reach[i] = reach_of(second[i], slack, squared)
                     served[i] = swaps
             for i in range(n):
                 # Those that the new medoid now serves bear its number too; only those of the old one look anew.
@@ -136,9 +133,9 @@ def swap_medoids(
                         points, medoid, columns, i, rows[i], slack, squared, dk
                     )
                     worth[near[i]] += np.float64(second[i]) - np.float64(best[i])
-                    reach[i] = _reach(second[i], slack, squared)
-                    b = i // BLOCK
-                    most[b] = max(most[b], np.sqrt(reach[i]) + slack)
+                    reach[i] = reach_of(second[i], slack, squared)
+                    b, lane = divmod(i, WIDTH)
+                    most[b] = max(most[b], np.sqrt(reach[i]) + away[b, lane])
             least = worth.argmin()
         if swaps == before:
             break

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import Feed, HoldfastError, Method, Plan, Rows, Stack, Weigh, check_method
+from holdfast import Feed, HoldfastError, Method, Plan, Rows, Stack, Stage, Weigh, check_method, fit
 from holdfast.method import Batch
 
 
@@ -156,3 +156,35 @@ def test_the_check_finds_a_neutral_setting_that_is_not():
 def test_rows_name_what_is_wrong():
     with pytest.raises(HoldfastError, match=r"2 rows \(1, 2\) hold NaN or infinite"):
         Rows(torch.tensor([[0.0], [torch.nan], [torch.inf]]), torch.tensor([0, 1, 0]), ("a", "b"))
+
+
+class TwoStages(Method):
+    """Ordinary training that starts anew in the third epoch, at a tenth of the rate."""
+
+    def stages(self, epochs):
+        return (Stage(0), Stage(2, 0.1))
+
+
+def test_a_stage_starts_schedule_and_optimizer_anew():
+    seen = []
+
+    class Spy(torch.optim.SGD):
+        def step(self, closure=None):
+            momentum = [self.state[p].get("momentum_buffer") is not None for p in self.param_groups[0]["params"]]
+            seen.append((self.param_groups[0]["lr"], any(momentum)))
+            return super().step(closure)
+
+    def halves(share):
+        return 1.0 if share < 0.5 else 0.5
+
+    rows = Rows(torch.randn(20, 2), torch.arange(20) % 2, ("a", "b"))
+    fit(
+        rows, TwoStages(), torch.nn.Linear(2, 2), epochs=6, batch_size=20, schedule=halves,
+        optimizer=lambda parameters: Spy(parameters, lr=1.0, momentum=0.9),
+    )  # fmt: skip
+    rates = [rate for rate, _ in seen]
+    assert rates == pytest.approx([1, 0.5, 0.1, 0.1, 0.05, 0.05])
+    assert [remembers for _, remembers in seen] == [False, True, False, True, True, True]
+    assert Stack(TwoStages(), Stopper(99)).stages(6) == (Stage(0), Stage(2, 0.1))
+    with pytest.raises(HoldfastError, match="both define stages"):
+        Stack(TwoStages(), TwoStages())

@@ -9,18 +9,24 @@ from holdfast.methods import METHODS
 
 def test_the_entries_at_the_root():
     assert holdfast.__all__ == [
+        "AUM",
+        "INCV",
+        "LDMI",
         "PRLG",
         "PRLL",
         "SPL",
+        "Backward",
         "Batch",
         "Bootstrap",
         "Classification",
         "CoPRLL",
         "CoTeaching",
         "CoTeachingPlus",
+        "ConfidentLearning",
         "Crust",
         "Decoupling",
         "Feed",
+        "Forward",
         "HoldfastError",
         "Huber",
         "IndividualClip",
@@ -33,7 +39,9 @@ def test_the_entries_at_the_root():
         "Run",
         "Sever",
         "Stack",
+        "Stage",
         "Step",
+        "TRevision",
         "Task",
         "Weigh",
         "check_method",
@@ -64,6 +72,13 @@ def test_the_names_of_the_command_line_make_methods():
         "individual-clip",
         "huber",
         "sever",
+        "forward",
+        "backward",
+        "t-revision",
+        "l-dmi",
+        "incv",
+        "aum",
+        "confident-learning",
     ]
     assert all(isinstance(make(), holdfast.Method) for make in METHODS.values())
 

@@ -9,39 +9,52 @@ from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.fit import fit
 from holdfast.functional.reduce import robust_mean
-from holdfast.method import Batch, Method, Plan, Stack, Step, Weigh
+from holdfast.method import Batch, Method, Plan, Stack, Stage, Step, Weigh
 from holdfast.methods import (
+    AUM,
+    INCV,
+    LDMI,
     PRLG,
     PRLL,
     SPL,
+    Backward,
     Bootstrap,
+    ConfidentLearning,
     CoPRLL,
     CoTeaching,
     CoTeachingPlus,
     Crust,
     Decoupling,
+    Forward,
     Huber,
     IndividualClip,
     MinSGD,
     NormClip,
     Sever,
+    TRevision,
 )
 from holdfast.run import Run
 from holdfast.task import Classification, Regression, Task
 
 __all__ = [
+    "AUM",
+    "INCV",
+    "LDMI",
     "PRLG",
     "PRLL",
     "SPL",
+    "Backward",
     "Batch",
     "Bootstrap",
     "Classification",
     "CoPRLL",
     "CoTeaching",
     "CoTeachingPlus",
+    "ConfidentLearning",
     "Crust",
     "Decoupling",
     "Feed",
+    "Forward",
     "HoldfastError",
     "Huber",
     "IndividualClip",
@@ -54,7 +67,9 @@ __all__ = [
     "Run",
     "Sever",
     "Stack",
+    "Stage",
     "Step",
+    "TRevision",
     "Task",
     "Weigh",
     "check_method",

@@ -23,7 +23,7 @@ from holdfast.feed import Augment, Feed, outputs_of
 from holdfast.functional.schedules import Cosine, Schedule
 from holdfast.launch import check_devices, launch
 from holdfast.ledger import Ledger
-from holdfast.method import Method, Plan
+from holdfast.method import Method, Plan, Stage
 from holdfast.nets import build, reset_parameters
 from holdfast.progress import Progress, Silent
 from holdfast.ranks import here
@@ -81,12 +81,15 @@ class Training:
     def epoch(self, epoch: int, tick: Callable[[float], None]) -> tuple[float, Plan | None]:
         """Train for one epoch; the mean loss and what was trained on."""
         nets, method, feed = self.nets, self.method, self.feed
+        stage, length = self._stage(epoch)
+        if epoch and epoch == stage.start:
+            self.optimizer.state.clear()
         method.before_epoch(nets, feed, epoch, self.epochs)
         plan = method.plan(nets, feed)
         self.ledger.plan(plan)
         steps, total = feed.steps(plan), torch.zeros((), device=feed.device)
         for number, batch in enumerate(feed.batches(plan, method.views)):
-            self._set_rate((epoch + number / steps) / self.epochs)
+            self._set_rate(stage.rate * self.schedule((epoch - stage.start + number / steps) / length))
             step = method.loss(nets, batch)
             self.optimizer.zero_grad()
             self.fabric.backward(step.loss)
@@ -113,9 +116,16 @@ class Training:
         ranks.average([parameter.grad for parameter in own if parameter.grad is not None])
         ranks.average([buffer for net in self.nets for buffer in net.buffers() if buffer.is_floating_point()])
 
-    def _set_rate(self, share: float) -> None:
+    def _stage(self, epoch: int) -> tuple[Stage, int]:
+        """The part of training to which an epoch belongs, and its length in epochs."""
+        stages = self.method.stages(self.epochs)
+        at = max(k for k, stage in enumerate(stages) if stage.start <= epoch)
+        end = stages[at + 1].start if at + 1 < len(stages) else self.epochs
+        return stages[at], end - stages[at].start
+
+    def _set_rate(self, factor: float) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * self.schedule(share)
+            group["lr"] = group["initial_lr"] * factor
 
     def state(self) -> dict[str, Any]:
         return {

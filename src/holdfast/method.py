@@ -63,6 +63,15 @@ class Step(NamedTuple):
     """(B, q) what was trained towards."""
 
 
+class Stage(NamedTuple):
+    """A part of training that starts anew: the optimizer forgets, and the schedule begins again."""
+
+    start: int
+    """Its first epoch."""
+    rate: float = 1.0
+    """Factor on the learning rate."""
+
+
 class Method(nn.Module):
     """Ordinary training, and the base of every other way to train.
 
@@ -96,6 +105,11 @@ class Method(nn.Module):
         if len(nets) != self.networks:
             raise HoldfastError(f"{type(self).__name__} trains {self.networks} network(s), not {len(nets)}")
         self._task = data.task
+
+    def stages(self, epochs: int) -> Sequence[Stage]:
+        """The parts of a training of so many epochs, the first from epoch 0; what the networks start from is up to
+        ``before_epoch``."""
+        return (Stage(0),)
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
         """At the start of epoch ``epoch`` of ``epochs``, before ``plan``."""
@@ -167,7 +181,7 @@ def _whole(batch: Batch) -> Batch:
 class Stack(Method):
     """Several methods as one: ``Stack(Crust(), DistanceStop())``.
 
-    At most one member plans, at most one makes the loss, at most one names the predictor; a clash raises here.
+    At most one member plans, makes the loss, names the predictor or has stages; a clash raises here.
     The other hooks run in the order given, and training stops when any member says so.
     """
 
@@ -179,6 +193,7 @@ class Stack(Method):
         self._planner = _sole(members, "plan")
         self._loser = _sole(members, "loss")
         self._predicting = _sole(members, "predictor")
+        self._staged = _sole(members, "stages")
         networks = {member.networks for member in members if member.networks > 1}
         if len(networks) > 1:
             raise HoldfastError(f"stacked methods ask for different numbers of networks: {sorted(networks)}")
@@ -195,6 +210,9 @@ class Stack(Method):
         super().begin(nets, data)
         for member in self._all():
             member.begin(nets[: member.networks], data)
+
+    def stages(self, epochs: int) -> Sequence[Stage]:
+        return self._all()[self._staged].stages(epochs)
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
         for member in self._all():

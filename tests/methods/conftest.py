@@ -53,3 +53,23 @@ def trained():
         return step, [net.table.grad for net in nets]
 
     return gradients
+
+
+@pytest.fixture
+def matrix() -> list[list[float]]:
+    """The transition matrix of the specification."""
+    return [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]]
+
+
+@pytest.fixture
+def blobs():
+    """Three classes of points, of which a share is labelled as the next class."""
+
+    def make(n=1500, wrong=0.4):
+        source = torch.Generator().manual_seed(0)
+        truth = torch.randint(0, 3, (n,), generator=source)
+        x = torch.randn(n, 2, generator=source) + 4 * torch.eye(3)[truth][:, :2]
+        flip = torch.rand(n, generator=source) < wrong
+        return Rows(x, torch.where(flip, (truth + 1) % 3, truth), tuple("abc"), truth=truth)
+
+    return make

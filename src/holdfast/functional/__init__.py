@@ -1,12 +1,20 @@
 """What two or more methods share: small pure functions on tensors."""
 
 from holdfast.functional.capture import output_layer, penultimate
+from holdfast.functional.confident import confident_suspects
 from holdfast.functional.corruption import confident_joint, wrong_labels, wrong_targets
 from holdfast.functional.forget import AuthorsRamp, Forget, Ramp
 from holdfast.functional.persample import gradient_matrix, gradient_norms
 from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior
 from holdfast.functional.reduce import keep_count, keep_smallest, robust_mean, smallest, weighted_mean
 from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
+from holdfast.functional.transition import (
+    backward_losses,
+    forward_losses,
+    total_variation,
+    transition_by_anchors,
+    transition_by_joint,
+)
 
 __all__ = [
     "AuthorsRamp",
@@ -19,9 +27,12 @@ __all__ = [
     "Schedule",
     "Steps",
     "anchor_rows",
+    "backward_losses",
     "clean_posterior",
     "confident_joint",
+    "confident_suspects",
     "flip_matrix",
+    "forward_losses",
     "gradient_matrix",
     "gradient_norms",
     "keep_count",
@@ -31,6 +42,9 @@ __all__ = [
     "penultimate",
     "robust_mean",
     "smallest",
+    "total_variation",
+    "transition_by_anchors",
+    "transition_by_joint",
     "weighted_mean",
     "wrong_labels",
     "wrong_targets",

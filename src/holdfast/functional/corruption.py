@@ -25,19 +25,26 @@ def confident_joint(expected: Tensor, y: Tensor) -> Tensor:
     Reference: Northcutt, Jiang and Chuang, "Confident Learning", JAIR 2021, equations 1 and 3.
     """
     classes = expected.shape[1]
-    own = torch.nn.functional.one_hot(y, classes).to(expected)
-    count = own.sum(0)
-    # A class that no label names has no threshold, and nothing counts for it.
-    threshold = torch.where(count > 0, (expected * own).sum(0) / count.clamp_min(1), 2.0)
-    sure = expected >= threshold - 1e-6
-    best = torch.where(sure, expected, -1.0).argmax(1)
-    told = sure.any(1)
+    best, told = confident_classes(expected, y)
     pairs = torch.bincount(y[told] * classes + best[told], minlength=classes * classes)
     joint = pairs.reshape(classes, classes).to(expected)
     # As in the authors' code: a label that is never confident would else have no row.
     joint.diagonal().clamp_(min=1)
-    joint = joint / joint.sum(1, keepdim=True) * count[:, None]
+    joint = joint / joint.sum(1, keepdim=True) * torch.bincount(y, minlength=classes)[:, None]
     return joint / joint.sum()
+
+
+def confident_classes(expected: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """(N,) the likeliest class among those with ``p_ij >= t_j``, and whether there is any.
+
+    Shape: expected (N, C), y (N,) -> (N,), (N,).
+    """
+    own = torch.nn.functional.one_hot(y, expected.shape[1]).to(expected)
+    count = own.sum(0)
+    # A class that no label names has no threshold, and nothing counts for it.
+    threshold = torch.where(count > 0, (expected * own).sum(0) / count.clamp_min(1), 2.0)
+    sure = expected >= threshold - 1e-6
+    return torch.where(sure, expected, -1.0).argmax(1), sure.any(1)
 
 
 def wrong_labels(expected: Tensor, y: Tensor) -> tuple[float, float, float]:

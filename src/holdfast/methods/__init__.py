@@ -4,20 +4,26 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from holdfast.method import Method
+from holdfast.methods.aum import AUM
 from holdfast.methods.bootstrap import Bootstrap
 from holdfast.methods.co_prl_l import CoPRLL
 from holdfast.methods.co_teaching import CoTeaching
 from holdfast.methods.co_teaching_plus import CoTeachingPlus
+from holdfast.methods.confident_learning import ConfidentLearning
 from holdfast.methods.crust import Crust
 from holdfast.methods.decoupling import Decoupling
+from holdfast.methods.forward import Backward, Forward
 from holdfast.methods.huber import Huber
+from holdfast.methods.incv import INCV
 from holdfast.methods.individual_clip import IndividualClip
+from holdfast.methods.l_dmi import LDMI
 from holdfast.methods.min_sgd import MinSGD
 from holdfast.methods.norm_clip import NormClip
 from holdfast.methods.prl_g import PRLG
 from holdfast.methods.prl_l import PRLL
 from holdfast.methods.sever import Sever
 from holdfast.methods.spl import SPL
+from holdfast.methods.t_revision import TRevision
 
 METHODS: Mapping[str, Callable[..., Method]] = MappingProxyType(
     {
@@ -38,24 +44,38 @@ METHODS: Mapping[str, Callable[..., Method]] = MappingProxyType(
         "individual-clip": IndividualClip,
         "huber": Huber,
         "sever": Sever,
+        "forward": Forward,
+        "backward": Backward,
+        "t-revision": TRevision,
+        "l-dmi": LDMI,
+        "incv": INCV,
+        "aum": AUM,
+        "confident-learning": ConfidentLearning,
     }
 )
 """What the command line calls the methods; nothing else looks names up."""
 
 __all__ = [
+    "AUM",
+    "INCV",
+    "LDMI",
     "METHODS",
     "PRLG",
     "PRLL",
     "SPL",
+    "Backward",
     "Bootstrap",
     "CoPRLL",
     "CoTeaching",
     "CoTeachingPlus",
+    "ConfidentLearning",
     "Crust",
     "Decoupling",
+    "Forward",
     "Huber",
     "IndividualClip",
     "MinSGD",
     "NormClip",
     "Sever",
+    "TRevision",
 ]

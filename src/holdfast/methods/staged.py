@@ -1,0 +1,105 @@
+"""What the methods share that train more than once in one run: fresh starts, and rows held out to judge by."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.errors import HoldfastError
+from holdfast.method import Method, Nets, Plan
+from holdfast.task import require_classes
+
+if TYPE_CHECKING:
+    from holdfast.feed import Feed
+
+
+class Staged(Method):
+    """Base of methods that train more than once, for classes.
+
+    The weights that the networks began with are kept, so that each training can start from them.
+    """
+
+    def begin(self, nets: Nets, data: Feed) -> None:
+        require_classes(data.task, f"{type(self).__name__} is about classes")
+        super().begin(nets, data)
+        self.initial = nn.ModuleList(copy.deepcopy(net).requires_grad_(False) for net in nets)
+
+    def restart(self, nets: Nets) -> None:
+        """Give the networks the weights that they began with."""
+        for net, initial in zip(nets, self.initial, strict=True):
+            copy_weights(initial, net)
+
+
+class HeldOut(nn.Module):
+    """Rows that training leaves out, and the weights of the epoch that judged their given labels best.
+
+    Parameters
+    ----------
+    share: of the rows, in [0, 1); with 0 the last epoch counts as the best.
+    """
+
+    rows: Tensor
+    score: Tensor
+
+    def __init__(self, share: float, net: nn.Module, data: Feed) -> None:
+        super().__init__()
+        # Drawn apart: the order of the batches must not depend on it.
+        lots = torch.rand(len(data), generator=torch.Generator().manual_seed(data.generator.initial_seed()))
+        held = torch.zeros(len(data), dtype=torch.bool)
+        held[lots.argsort()[: round(share * len(data))]] = True
+        self.register_buffer("rows", held.to(data.device))
+        self.register_buffer("score", torch.tensor(-torch.inf, dtype=torch.float64))
+        self.best = copy.deepcopy(net).requires_grad_(False)
+
+    def plan(self) -> Plan | None:
+        """All other rows."""
+        return Plan((~self.rows).nonzero()[:, 0]) if bool(self.rows.any()) else None
+
+    def look(self, net: nn.Module, data: Feed, judge: Callable[[Tensor, Tensor], float]) -> None:
+        """Keep the weights if what they make of the rows is judged better than all before."""
+        score = torch.inf
+        if bool(self.rows.any()):
+            score = judge(outputs_on(net, data, self.rows.nonzero()[:, 0]), data.y[self.rows])
+        if score > self.score or score == torch.inf:
+            self.score.fill_(score)
+            copy_weights(net, self.best)
+
+    def forget(self) -> None:
+        """Begin to judge anew."""
+        self.score.fill_(-torch.inf)
+
+
+def check_hold_out(share: float) -> None:
+    if not 0 <= share < 1:
+        raise HoldfastError(f"the share of rows held out must lie in [0, 1), not {share:g}")
+
+
+def quarter(asked: int | None, epochs: int) -> int:
+    """Epochs of a first training: as asked, or a quarter of all, and at least one."""
+    return max(1, epochs // 4) if asked is None else asked
+
+
+@torch.no_grad()
+def outputs_on(net: nn.Module, data: Feed, rows: Tensor) -> Tensor:
+    """(M, q) outputs of a network for some rows, in evaluation mode."""
+    training = net.training
+    net.eval()
+    try:
+        return torch.cat([net(x) for _, x in data.chunks(rows)]).float()
+    finally:
+        net.train(training)
+
+
+@torch.no_grad()
+def copy_weights(source: nn.Module, target: nn.Module) -> None:
+    """Parameters and buffers of one network into another of the same build, wrapped or not."""
+    for into, of in (
+        (target.parameters(), source.parameters()),
+        (target.buffers(), source.buffers()),
+    ):
+        for mine, theirs in zip(into, of, strict=True):
+            mine.copy_(theirs)

@@ -1,0 +1,74 @@
+import pytest
+import torch
+
+from holdfast import Backward, Forward, HoldfastError, Method, Rows, check_method, fit
+from holdfast.functional import total_variation
+
+
+@pytest.mark.parametrize("kind", [Forward, Backward])
+def test_the_contract_holds(kind, matrix):
+    check_method(kind(), neutral=kind(torch.eye(3)))
+    check_method(kind(matrix))
+
+
+@pytest.mark.parametrize(("kind", "mean"), [(Forward, 0.784742), (Backward, 0.414022)])
+def test_numbers_of_the_specification(on_tables, logits, labels, kind, mean, matrix):
+    method = kind(matrix)
+    nets, batch = on_tables(method, [logits], labels)
+    assert method.loss(nets, batch).loss.item() == pytest.approx(mean, abs=1e-5)
+
+
+def fast(parameters):
+    return torch.optim.Adam(parameters, lr=0.01)
+
+
+def test_the_matrix_is_estimated_and_training_starts_again(blobs):
+    rows, method = blobs(), Forward(estimate=4)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
+    begun = [p.clone() for p in net.parameters()]
+    test = Rows(rows.x, rows.truth, rows.classes)
+    run = fit(rows, method, net, epochs=12, batch_size=50, test=test, seed=1, optimizer=fast)
+    true = torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.6, 0.4], [0.4, 0.0, 0.6]])
+    assert float(total_variation(method.matrix, true).max()) < 0.15
+    for kept, first in zip(method.initial.parameters(), begun, strict=True):
+        assert torch.equal(kept, first)
+    # A tenth of the rows is held out of the first training alone.
+    assert run.history["coverage"][3] == pytest.approx(0.9, abs=0.01)
+    assert run.history["coverage"][4] == 1
+    plain = fit(rows, Method(), "mlp", epochs=12, batch_size=50, test=test, seed=1)
+    assert run.last >= plain.last - 0.02
+
+
+def test_a_run_that_was_cut_short_in_the_first_training_goes_on(tmp_path, blobs):
+    rows = blobs(300)
+
+    def train(out, epochs_seen=None):
+        torch.manual_seed(3)
+        net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+
+        def watch(epoch, _):
+            if epochs_seen is not None and epoch == epochs_seen:
+                raise KeyboardInterrupt
+            return {}
+
+        return fit(rows, Forward(estimate=3), net, epochs=6, batch_size=50, out=out, resume=True, watch=watch)
+
+    whole = train(tmp_path / "whole")
+    for cut in (1, 3):
+        folder = tmp_path / f"cut{cut}"
+        with pytest.raises(KeyboardInterrupt):
+            train(folder, cut)
+        again = train(folder)
+        for name, value in whole.net.state_dict().items():
+            assert torch.equal(value, again.net.state_dict()[name]), (cut, name)
+
+
+def test_mistakes_are_told(on_tables, logits, labels):
+    with pytest.raises(HoldfastError, match="3 x 3"):
+        on_tables(Forward(torch.eye(4)), [logits], labels)
+    with pytest.raises(HoldfastError, match="at least one epoch"):
+        Forward(estimate=0)
+    with pytest.raises(HoldfastError, match=r"\[0, 1\)"):
+        Forward(hold_out=1)
+    with pytest.raises(HoldfastError, match="numbers to predict"):
+        on_tables(Backward(), [torch.zeros(3, 1)], torch.zeros(3, 1))

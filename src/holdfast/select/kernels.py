@@ -18,8 +18,6 @@ LONG = 1024
 """Longest list that is kept; a longer one would be short soon."""
 STALE = 4
 """A candidate gets its list when it is looked at again before the picks are this many times those of the last look."""
-CENTRES, ROUNDED, EXACT = 0, 1, 2
-"""What a bound was computed from: centres of blocks, float32 distances, or distances that decide."""
 _OVER = np.float32(1.00001)
 _UNDER = np.float32(0.99999)
 _LOOSE = {"reassoc", "contract", "nsz", "nnan", "ninf", "arcp"}
@@ -132,39 +130,6 @@ def span(reach: Any, away: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
-def _upper(gap: Any, most: Any, away: Any, best: Any, squared: Any) -> Any:
-    """At most this is gained by a candidate with these gaps to the centres.
-
-    A point's distance lies within ``away`` of its gap, and the distances of a block sum to no less than those of its
-    centre. Below a chord of max(0, u) over what each u may be, sums are enough.
-    """
-    total, zero, half = 0.0, np.float32(0), np.float32(0.5)
-    for b in range(len(gap)):
-        g = gap[b]
-        if g > most[b]:
-            continue
-        a, h = away[b], best[b * WIDTH : b * WIDTH + WIDTH]
-        p: Any = zero
-        q: Any = zero
-        r: Any = zero
-        for i in range(WIDTH):
-            t = g - a[i]
-            t = t if t > zero else zero
-            v = g + a[i]
-            w = g
-            if squared:
-                t, v, w = t * t, v * v, w * w
-            high, low, u = h[i] - t, h[i] - v, h[i] - w
-            p += high if high > zero else zero
-            q += u
-            low, high = -half * low, half * high
-            r += low if low > high else high
-        chord = half * q + r
-        total += chord if chord < p else p
-    return total * 1.00001
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
 def near_points(tiles: Any, v: Any, reach: Any, gap: Any, most: Any, d: Any, out: Any) -> Any:
     """Points that may lie nearer to v than to what is chosen; blocks too far away are passed over whole."""
     found = 0
@@ -212,25 +177,49 @@ def reach_of(best: Any, slack: Any, squared: Any) -> Any:
     return d * d
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _survey(rows: Any, centre: Any, radius: Any, away: Any, best: Any, most: Any, slack: Any, squared: Any) -> Any:
-    """Of each point, by the centres alone: no more than its summed distance, no less than its gain and than its
-    largest distance.
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)
+def _survey(
+    rows: Any, tiles: Any, centre: Any, radius: Any, best: Any, reach: Any, most: Any, slack: Any, squared: Any
+) -> Any:
+    """Of each point: no more than its summed distance, no less than its gain, no less than its largest distance.
 
-    The mean distance to the points of a block is at least the distance to their mean.
+    Sums and largest distances come from the centres alone: the mean distance to the points of a block is at least the
+    distance to their mean. Gains come from half of the pairs, both ways at once, without blocks that neither gain by
+    the point nor bring it a gain.
     """
-    n, blocks = len(rows), centre.shape[1]
-    low, gain, wide = np.zeros(n), np.empty(n), np.zeros(n)
+    n, blocks = len(rows), len(tiles)
+    zero = np.float32(0)
+    low, gain, wide = np.zeros(n), np.zeros(blocks * WIDTH), np.zeros(n)
     gap, count = np.empty(blocks, np.float32), np.full(blocks, np.float32(WIDTH))
+    d = np.empty(WIDTH, np.float32)
     count[-1] = n - (blocks - 1) * WIDTH
     for j in range(n):
         gaps(centre, rows[j], slack, gap)
         for b in range(blocks):
-            g = max(gap[b], np.float32(0))
+            g = max(gap[b], zero)
             low[j] += count[b] * (g * g if squared else g)
             wide[j] = max(wide[j], gap[b] + radius[b])
-        gain[j] = _upper(gap, most, away, best, squared)
-    return low, gain, wide
+        mine, root, own = best[j], np.sqrt(reach[j]), j // WIDTH
+        total = 0.0
+        for b in range(own, blocks):
+            if gap[b] > most[b] and gap[b] - radius[b] > root:
+                continue
+            _tile(tiles[b], rows[j], d)
+            h = best[b * WIDTH : b * WIDTH + WIDTH]
+            theirs = gain[b * WIDTH : b * WIDTH + WIDTH]
+            other = mine if b > own else zero  # each point looks at the whole of its own block
+            p: Any = zero
+            for i in range(WIDTH):
+                t = np.sqrt(d[i]) * _UNDER - slack
+                t = t if t > zero else zero
+                if squared:
+                    t = t * t
+                u, w = h[i] - t, other - t
+                p += u if u > zero else zero
+                theirs[i] += w if w > zero else zero
+            total += p
+        gain[j] += total
+    return low, gain[:n] * 1.00001, wide
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -341,8 +330,8 @@ def lazy_lists(
 ) -> Any:
     """Greedy facility location: picks, gains, position of the nearest pick and distance to it.
 
-    A candidate's gain only falls as more is chosen, so an old one is a bound and a heap says whose to renew: first by
-    the centres of the blocks, and by the points where that does not settle it. The points that gain by a candidate only
+    A candidate's gain only falls as more is chosen, so an old one is a bound and a heap says whose to renew: from
+    float32 distances as long as renewing it takes much off, then exactly. The points that gain by a candidate only
     become fewer, so each candidate keeps the list of them; as the ball of a point holds about n / t others once t are
     chosen, all lists together are short.
 
@@ -360,7 +349,7 @@ def lazy_lists(
     radius = np.empty(blocks, np.float32)
     for b in range(blocks):
         radius[b] = away[b].max()
-    low, bound, wide = _survey(rows, centre, radius, away, best, most, slack, squared)
+    low, bound, wide = _survey(rows, tiles, centre, radius, best, reach, most, slack, squared)
     first, loss = _medoid(points, low, name, squared)
     rise = 0.0
     for i in range(n):
@@ -376,7 +365,7 @@ def lazy_lists(
     size = n - 1
     heap = _heap(size, first, bound, name)
     out = np.empty(n + WIDTH, np.int32)
-    fresh, look = np.ones(n, np.int32), np.full(n, CENTRES, np.int8)
+    fresh, exact = np.ones(n, np.int32), np.zeros(n, np.bool_)
     start, length = np.full(n, -1), np.zeros(n, np.int32)
     made, built = np.empty(n, np.int32), 0
     index, value, top = np.empty(16 * n + LONG, np.int32), np.empty(16 * n + LONG, np.float32), 0
@@ -387,7 +376,7 @@ def lazy_lists(
             renew = step + max(1, step // 8)
         while True:
             j = heap[0]
-            if fresh[j] == step and look[j] == EXACT:
+            if fresh[j] == step and exact[j]:
                 break
             if start[j] >= 0:
                 total, at = 0.0, start[j]
@@ -398,16 +387,16 @@ def lazy_lists(
                         index[at], value[at] = i, v
                         at += 1
                 length[j] = at - start[j]
-                bound[j], look[j] = total, EXACT
+                bound[j], exact[j] = total, True
             else:
                 gaps(centre, rows[j], slack, gap)
                 found = LONG + 1
-                if look[j] != CENTRES and STALE * fresh[j] >= step:
+                if STALE * fresh[j] >= step:
                     found = near_points(tiles, rows[j], reach, gap, most, d, out)
                 kept = found <= LONG
-                if not kept and (fresh[j] < step or look[j] != ROUNDED):
+                if not kept and fresh[j] < step:
                     upper = _closer(tiles, rows[j], gap, most, best, slack, squared, d)
-                    bound[j], look[j] = min(bound[j], upper), ROUNDED
+                    bound[j], exact[j] = min(bound[j], upper), False
                 else:
                     if kept and top + found > len(index):
                         index, value, top = _room(made, built, start, length, index, value, top, found)
@@ -425,7 +414,7 @@ def lazy_lists(
                         top = at
                         made[built] = j
                         built += 1
-                    bound[j], look[j] = total, EXACT
+                    bound[j], exact[j] = total, True
             fresh[j] = step
             _sift(heap, 0, size, bound, name)
         picked[step], gain[step] = j, bound[j]

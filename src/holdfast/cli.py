@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
@@ -192,6 +193,7 @@ def compare(
     ] = None,
     rate: Annotated[float, typer.Option(help="Share of labels to plant wrong ones in.")] = 0.4,
     seeds: Annotated[int, typer.Option(help="Repetitions.")] = 3,
+    jobs: Annotated[int, typer.Option(help="Runs at a time, a process each with --threads threads (1 if 0).")] = 1,
     task: TaskName = None,
     test: Test = "0.2",
     net: Net = "auto",
@@ -228,8 +230,10 @@ def compare(
         rows, {name: _method(name, []) for name in names}, net, test=held_out, noise=noise, rate=rate, seeds=seeds,
         out=out, epochs=epochs, batch_size=batch_size, optimizer=_optimizer(optimizer, lr),
         schedule=_schedule(schedule), augment=_augment(augment, rows), device=device, precision=precision,
-        progress=lambda title: _bar(title, quiet),
+        jobs=jobs, threads=max(1, threads), progress=lambda title: _bar(title, quiet),
     )  # fmt: skip
+    for run, why in summary.attrs["failed"].items():
+        out_console.print(f"[red]{run} failed:[/red] {escape(why)}")
     out_console.print(table_of(summary, percent=rows.classes is not None))
     out_console.print(f"table: {out / 'summary.csv'}   runs: {out / 'runs.csv'}   picture: {out / 'curves.png'}")
 

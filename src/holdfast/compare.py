@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from torch import nn
 
 from holdfast.checkpoint import written_aside
 from holdfast.data.rows import Rows
+from holdfast.errors import HoldfastError
 from holdfast.fit import fit
+from holdfast.jobs import Failed, run_jobs
 from holdfast.method import Method
 from holdfast.noise import corrupt
 from holdfast.plots import curves
-from holdfast.progress import Progress, Silent
+from holdfast.progress import Count, Progress, Silent
 from holdfast.run import Run
 
 MakeProgress = Callable[[str], Progress]
@@ -39,6 +42,8 @@ def compare(
     rate: float = 0.0,
     seeds: int = 3,
     out: str | Path | None = None,
+    jobs: int = 1,
+    threads: int = 1,
     progress: MakeProgress = lambda _: Silent(),
     **settings: Any,
 ) -> pd.DataFrame:
@@ -46,12 +51,16 @@ def compare(
 
     Seed s draws the noise, the initial weights and the order of the batches, the same for each method.
     With ``out``, every run has a folder there and goes on where it stopped; a summary as CSV, the lines of all
-    runs and a picture of the curves stand beside them.
+    runs and a picture of the curves stand beside them. A run that fails is left out, and ``attrs["failed"]`` of what
+    is returned says why; only if all fail an error is raised.
 
     Parameters
     ----------
     methods: a maker for each name.
     noise, rate: wrong labels to plant in the training rows; None trains on the labels as given.
+    jobs: runs at a time, a process each. More than one asks for methods, net and settings that can be pickled, and for
+        a script that calls ``compare`` under ``if __name__ == "__main__"``.
+    threads: of the processor for each of several jobs.
     settings: passed to ``fit``.
 
     Returns
@@ -59,19 +68,26 @@ def compare(
     DataFrame: mean and standard deviation over the seeds of the last-ten-epoch mean, the best epoch, purity,
     coverage and seconds.
     """
+    trials = {
+        f"{name}-{seed}": partial(
+            _trial, rows, make, net, test, noise, rate, seed,
+            None if out is None else Path(out) / f"{name}-{seed}",
+            None if jobs > 1 else progress(f"{name} {seed}" if seeds > 1 else name), settings,
+        )
+        for name, make in methods.items()
+        for seed in range(seeds)
+    }  # fmt: skip
+    with Count(progress("runs") if jobs > 1 else Silent(), len(trials)) as count:
+        found = run_jobs(trials, jobs, threads=threads, done=count.one)
+    failed = {name: outcome.why for name, outcome in found.items() if isinstance(outcome, Failed)}
+    if len(failed) == len(trials):
+        raise HoldfastError(next(iter(failed.values())))
     lines, histories = [], {}
-    for name, make in methods.items():
-        runs = []
-        for seed in range(seeds):
-            noisy = corrupted(rows, noise, rate, seed)
-            run = fit(
-                noisy, make(), net if isinstance(net, str) else net(), test=test, seed=seed,
-                out=None if out is None else Path(out) / f"{name}-{seed}", resume=out is not None,
-                progress=progress(f"{name} {seed}" if seeds > 1 else name), **settings,
-            )  # fmt: skip
-            runs.append(run.history)
-            lines.append({"method": name, "seed": seed, **figures(run)})
-        histories[name] = runs
+    for name in methods:
+        runs = [(seed, found[f"{name}-{seed}"]) for seed in range(seeds) if f"{name}-{seed}" not in failed]
+        lines += [{"method": name, "seed": seed, **told} for seed, (_, told) in runs]
+        if runs:
+            histories[name] = [history for _, (history, _) in runs]
     table = pd.DataFrame(lines)
     summary = table.drop(columns="seed").groupby("method", sort=False).agg(["mean", "std"])
     if out is not None:
@@ -82,7 +98,27 @@ def compare(
         told = "labels as given" if noise is None else f"{noise} noise of {rate:.0%}"
         metric = "accuracy" if rows.classes is not None else "R2"
         curves(histories, folder / "curves.png", title=f"{told}, {seeds} seed{'s' if seeds > 1 else ''}", metric=metric)
+    summary.attrs["failed"] = failed
     return summary
+
+
+def _trial(
+    rows: Rows,
+    make: Callable[[], Method],
+    net: str | Callable[[], nn.Module],
+    test: Rows,
+    noise: str | None,
+    rate: float,
+    seed: int,
+    out: Path | None,
+    progress: Progress | None,
+    settings: Mapping[str, Any],
+) -> tuple[pd.DataFrame, dict[str, float]]:
+    run = fit(
+        corrupted(rows, noise, rate, seed), make(), net if isinstance(net, str) else net(), test=test, seed=seed,
+        out=out, resume=out is not None, progress=progress, **settings,
+    )  # fmt: skip
+    return run.history, figures(run)
 
 
 def figures(run: Run) -> dict[str, float]:

@@ -56,7 +56,7 @@ def launch(work: Work, job: Any, count: int, accelerator: str, progress: Progres
                 f"training in several processes cannot take along what another process cannot import ({error}); "
                 "define functions and classes at the top level of a module"
             ) from None
-        context = _context(accelerator)
+        context = start_context(accelerator)
         port, threads = _free_port(), max(1, torch.get_num_threads() // count)
         processes: list[BaseProcess] = []
         pipes: list[Connection] = []
@@ -78,7 +78,7 @@ def launch(work: Work, job: Any, count: int, accelerator: str, progress: Progres
         return torch.load(path.with_name("result"), map_location="cpu", weights_only=False)
 
 
-def _context(accelerator: str) -> SpawnContext | ForkServerContext:
+def start_context(accelerator: str) -> SpawnContext | ForkServerContext:
     """How processes start: forked from a server that has imported what takes seconds to import, or, as a process that
     uses CUDA must, from nothing."""
     if accelerator != "cpu" or "forkserver" not in multiprocessing.get_all_start_methods():

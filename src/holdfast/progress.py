@@ -71,3 +71,24 @@ class Bar:
     def say(self, line: Mapping[str, float]) -> None:
         shown = [f"{name} {line[name]:.3f}" for name in ("loss", "train", "test") if name in line]
         self._bar.update(self._line, said="  ".join(shown))
+
+
+class Count:
+    """So many of so many runs, on a bar of epochs or none."""
+
+    def __init__(self, bar: Progress, total: int) -> None:
+        self._bar = bar
+        self._total = total
+        self._ended = 0
+
+    def __enter__(self) -> Self:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.__exit__(None, None, None)
+
+    def one(self, name: str, outcome: object) -> None:
+        """A run has ended."""
+        self._ended += 1
+        self._bar.at(self._ended, self._total)

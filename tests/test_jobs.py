@@ -1,0 +1,112 @@
+"""Jobs in processes of their own; the functions stand at the top level so that those can import them."""
+
+import os
+import signal
+import time
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from holdfast import HoldfastError, Method, Rows, compare
+from holdfast.jobs import Failed, run_jobs
+
+
+def twice(x):
+    return 2 * x
+
+
+def threads_and_process():
+    return torch.get_num_threads(), os.getpid()
+
+
+def mistaken():
+    raise HoldfastError("a mistake in one sentence")
+
+
+def broken():
+    return [][1]
+
+
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def gone():
+    os._exit(3)
+
+
+def slow():
+    time.sleep(0.6)
+    return time.time()
+
+
+def broken_method():
+    raise ValueError("no such method today")
+
+
+def test_one_failure_leaves_the_others_alone(capfd):
+    told = {}
+    jobs = {"killed": killed, "mistaken": mistaken, "broken": broken, "gone": gone, "fine": partial(twice, 4)}
+    found = run_jobs(jobs, 2, done=told.__setitem__)
+    assert list(found) == list(jobs)
+    assert found == told
+    assert found["fine"] == 8
+    assert found["killed"] == Failed("its process was killed (SIGKILL, as a machine does that is out of memory)")
+    assert found["mistaken"] == Failed("a mistake in one sentence")
+    assert found["broken"] == Failed("IndexError: list index out of range")
+    assert found["gone"] == Failed("its process ended with exit code 3")
+    assert "IndexError" in capfd.readouterr().err
+
+
+def test_processes_share_the_cores_by_threads():
+    found = run_jobs({str(k): threads_and_process for k in range(3)}, 2, threads=1)
+    assert {threads for threads, _ in found.values()} == {1}
+    pids = {pid for _, pid in found.values()}
+    assert len(pids) == 3
+    assert os.getpid() not in pids
+
+
+def test_no_more_run_than_were_asked_for():
+    ends = sorted(run_jobs({str(k): slow for k in range(4)}, 2).values())
+    assert ends[2] - ends[1] > 0.3
+
+
+def test_one_worker_stays_here():
+    found = run_jobs({"a": threads_and_process, "b": broken})
+    assert found["a"][1] == os.getpid()
+    assert found["b"] == Failed("IndexError: list index out of range")
+
+
+def test_mistakes_are_told():
+    with pytest.raises(HoldfastError, match="at least one worker"):
+        run_jobs({}, 0)
+    with pytest.raises(HoldfastError, match="top level"):
+        run_jobs({"a": lambda: 1}, 2)
+
+
+def test_a_comparison_in_processes_equals_one_here(tmp_path):
+    source = np.random.default_rng(0)
+    x = torch.from_numpy(source.normal(size=(120, 4))).float()
+    rows = Rows(x, (x[:, 0] > 0).long(), ("a", "b"))
+    methods = {"standard": Method, "broken": broken_method}
+    settings = {
+        "net": "mlp",
+        "test": rows,
+        "noise": "symmetric",
+        "rate": 0.2,
+        "seeds": 2,
+        "epochs": 2,
+        "batch_size": 30,
+    }
+    here = compare(rows, methods, **settings)
+    there = compare(rows, methods, **settings, jobs=2, out=tmp_path / "c")
+    scores = ["last10", "best", "coverage"]
+    pd.testing.assert_frame_equal(here[scores], there[scores])
+    assert list(there.attrs["failed"]) == ["broken-0", "broken-1"]
+    assert "no such method today" in there.attrs["failed"]["broken-0"]
+    assert len(pd.read_csv(tmp_path / "c" / "runs.csv")) == 2
+    with pytest.raises(HoldfastError, match="no such method today"):
+        compare(rows, {"broken": broken_method}, **settings)

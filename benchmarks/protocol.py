@@ -131,7 +131,7 @@ def mean(lines: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dict[str, 
     for name in names:
         if name in table and table[name].notna().any():
             out[name] = round(float(table[name].mean()), 4)
-            if name in ("last10", "best", "last") and len(table) > 1:
+            if name.endswith(("last10", "best", "last")) and len(table) > 1:
                 out[f"{name}_sd"] = round(float(table[name].std()), 4)
     return out
 

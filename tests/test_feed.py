@@ -5,7 +5,7 @@ from torch.utils.data import Dataset
 
 from holdfast import Feed, HoldfastError, Plan, Rows
 from holdfast.data.rows import as_rows
-from holdfast.feed import PadCropFlip, as_float
+from holdfast.feed import CropFlip, PadCropFlip, as_float, inputs_of
 
 
 def numbered(n=10, width=1):
@@ -122,3 +122,24 @@ def test_pairs_become_rows():
         as_rows(([[1.0]], ["maybe"]), like=rows)
     with pytest.raises(HoldfastError, match="only one class"):
         as_rows(([[1.0], [2.0]], ["a", "a"]))
+
+
+def test_crops_lie_inside_and_half_are_mirrored():
+    x = torch.arange(7 * 9).reshape(1, 1, 7, 9).expand(400, 2, 7, 9)
+    generator = torch.Generator().manual_seed(0)
+    seen = CropFlip(5)(x, generator)
+    assert seen.shape == (400, 2, 5, 5)
+    assert torch.equal(seen[:, 0], seen[:, 1])
+    mirrored = seen[:, 0, 0, 0] > seen[:, 0, 0, 1]
+    assert 150 < mirrored.sum() < 250
+    upright = torch.where(mirrored[:, None, None], seen[:, 0].flip(2), seen[:, 0])
+    corner = upright[:, 0, 0]
+    assert torch.equal(upright - corner[:, None, None], x[:, 0, :5, :5])
+    assert {(int(c) // 9, int(c) % 9) for c in corner} == {(i, j) for i in range(3) for j in range(5)}
+    with pytest.raises(HoldfastError, match=r"7x9 pixels are too small for crops of 8"):
+        CropFlip(8)(x, generator)
+
+
+def test_chunks_are_small_where_inputs_are_large():
+    assert [len(c) for c in inputs_of(torch.zeros(1500, 3), "meta")] == [1024, 476]
+    assert [len(c) for c in inputs_of(torch.zeros(1, 1, 1).expand(130, 600, 600), "meta")] == [64, 64, 2]

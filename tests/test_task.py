@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from holdfast import HoldfastError
 from holdfast.task import Classification, Regression
 
 
@@ -37,6 +38,18 @@ def test_margin_predictions_and_accuracy(logits, labels):
     torch.testing.assert_close(
         task.confidence(logits), torch.tensor([0.785597, 0.506480, 0.710294, 0.489749]), atol=1e-5, rtol=0
     )
+
+
+def test_top_k_accuracy(logits, labels):
+    task = Classification(3)
+    assert [task.top(logits, labels, k) for k in (1, 2, 3)] == [0.5, 1, 1]
+    assert task.top(logits, labels, 1) == task.score(logits, labels)
+    assert task.top(torch.tensor([[3.0, 2.0, 1.0], [1.0, 3.0, 2.0]]), torch.tensor([2, 0]), 2) == 0
+    # An output that says nothing must not count as right for every label.
+    assert task.top(torch.zeros(3, 3), torch.arange(3), 2) == pytest.approx(2 / 3)
+    for k in (0, 4):
+        with pytest.raises(HoldfastError, match="k from 1 to 3"):
+            task.top(logits, labels, k)
 
 
 def test_regression_of_the_specification():

@@ -39,9 +39,32 @@ class PadCropFlip:
         if self.flip:
             mirrored = torch.rand(count, 1, generator=generator) < 0.5
             columns = torch.where(mirrored, columns.flip(1), columns)
-        padded = F.pad(x, (self.pad,) * 4).permute(0, 2, 3, 1)
-        picked = padded[torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]]
-        return picked.permute(0, 3, 1, 2)
+        return _cut(F.pad(x, (self.pad,) * 4), rows, columns)
+
+
+class CropFlip:
+    """Crop a square at random and mirror half of the images: a batch at a time.
+
+    Shape: (B, C, H, W) -> (B, C, side, side), H and W at least the side.
+    """
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        count, _, height, width = x.shape
+        if min(height, width) < self.side:
+            raise HoldfastError(f"images of {height}x{width} pixels are too small for crops of {self.side}")
+        rows = torch.randint(height - self.side + 1, (count, 1), generator=generator) + torch.arange(self.side)
+        columns = torch.randint(width - self.side + 1, (count, 1), generator=generator) + torch.arange(self.side)
+        mirrored = torch.rand(count, 1, generator=generator) < 0.5
+        return _cut(x, rows, torch.where(mirrored, columns.flip(1), columns))
+
+
+def _cut(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """(B, C, h, w) of the rows (B, h) and columns (B, w) of each image."""
+    picked = x.permute(0, 2, 3, 1)[torch.arange(len(x))[:, None, None], rows[:, :, None], columns[:, None, :]]
+    return picked.permute(0, 3, 1, 2)
 
 
 class Feed:
@@ -175,9 +198,11 @@ def inputs_of(
 ) -> Iterator[Tensor]:
     """Inputs of any rows in order, or of a part of them, as floats on a device, in chunks for a forward pass."""
     first = x[0]
-    numbers = math.prod((first[0] if isinstance(first, (tuple, list)) else first).shape)
-    # What fits in a processor's cache is faster by a half than a chunk of a thousand images.
-    size = max(64, 2**18 // max(1, numbers)) if torch.device(device).type == "cpu" else 1024
+    numbers = max(1, math.prod((first[0] if isinstance(first, (tuple, list)) else first).shape))
+    # What fits in a processor's cache is faster by a half than a chunk of a thousand images. The memory of a GPU holds
+    # what a network makes of a thousand small images, but not of a thousand large ones.
+    on_cpu = torch.device(device).type == "cpu"
+    size = max(64, 2**18 // numbers if on_cpu else min(1024, 2**24 // numbers))
     picks = list(torch.arange(len(x))[part].split(size))  # type: ignore[arg-type]
     loaded = (x[pick] for pick in picks) if isinstance(x, Tensor) else iter(_loader(x, picks, workers))
     for chunk in loaded:

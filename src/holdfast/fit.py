@@ -187,7 +187,7 @@ def fit(
     ----------
     data: ``Rows``, or a pair (inputs, labels) of arrays or tensors; float labels of two dimensions are targets.
     method: how to train; None is ordinary training.
-    net: a module, a name (auto, mlp, cnn4, cnn9, resnet20, resnet32) or ``module.path:factory``.
+    net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``.
     test: rows to score after each epoch. Their score is reported and never used.
     epochs, batch_size, optimizer, schedule, augment: how to optimise; the schedule follows the share of training
         done and falls along a cosine by default.

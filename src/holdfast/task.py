@@ -179,6 +179,13 @@ class Classification(Task):
     def score(self, output: Tensor, y: Tensor) -> float:
         return float((self.predict(output) == y).double().mean())
 
+    def top(self, output: Tensor, y: Tensor, k: int = 5) -> float:
+        """The share of rows whose label is among the k largest outputs; of equal ones the first counts as larger."""
+        if not 1 <= k <= self.outputs:
+            raise HoldfastError(f"a top-k accuracy of {self.outputs} classes needs k from 1 to {self.outputs}, not {k}")
+        best = output.argsort(dim=1, descending=True, stable=True)[:, :k]
+        return float((best == y[:, None]).any(1).double().mean())
+
 
 class Regression(Task):
     """Squared error, averaged over the targets; R2, averaged uniformly over them.

@@ -6,10 +6,12 @@ import torch
 from torch import nn
 
 from holdfast.errors import HoldfastError
+from holdfast.functional import output_layer, penultimate
 from holdfast.nets import (
     CNN4,
     CNN9,
     MLP,
+    InceptionResNetV2,
     ResNet,
     build,
     replace_batchnorm,
@@ -93,6 +95,49 @@ def test_loss_falls_in_twenty_steps(made):
 )
 def test_parameter_counts(net, parameters):
     assert count(net()) == parameters
+
+
+def test_inception_resnet_is_the_published_network():
+    """55.84 million parameters for ImageNet without an auxiliary head, and its sizes at 299 pixels."""
+    with torch.device("meta"):
+        net = InceptionResNetV2(3, 1000)
+        x, sides = torch.empty(2, 3, 299, 299), []
+        for part in net.body:
+            x = part(x)
+            sides.append(tuple(x.shape[1:]))
+        assert net(torch.empty(2, 3, 299, 299)).shape == (2, 1000)
+    assert count(net) == 55_843_464
+    assert sides[0] == (32, 149, 149)
+    assert [sides.count(shape) for shape in ((320, 35, 35), (1088, 17, 17), (2080, 8, 8))] == [11, 21, 11]
+    assert sides[-1] == (1536, 8, 8)
+    assert net.head is output_layer(net)
+
+
+def test_inception_resnet_adds_scaled_branches():
+    net = InceptionResNetV2(1, 2, blocks=(1, 1, 2))
+    blocks = [part for part in net.body if hasattr(part, "widen")]
+    assert [block.scale for block in blocks] == [0.17, 0.1, 0.2, 1.0]
+    for block, channels in zip(blocks, (320, 1088, 2080, 2080), strict=True):
+        x = torch.randn(1, channels, 3, 4)
+        y = x + block.scale * block.widen(block.eval().branches(x))
+        torch.testing.assert_close(block(x), y if block is blocks[-1] else y.relu())
+
+
+def test_inception_resnet_shapes_features_and_gradients():
+    torch.manual_seed(0)
+    net, x = InceptionResNetV2(3, 4, blocks=(1, 1, 1)), torch.randn(2, 3, 75, 80)
+    nn.functional.cross_entropy(net(x), torch.tensor([0, 3])).backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
+    assert not torch.equal(net(x), net(x))
+    net.eval()
+    with penultimate(net) as caught, torch.no_grad():
+        torch.testing.assert_close(net(x), net.head(net.features(x)))
+    assert caught[0].shape == (2, 1536)
+    assert isinstance(build("inception-resnet-v2-group", (1, 75, 75), 2), InceptionResNetV2)
+    with pytest.raises(HoldfastError, match="75x75"):
+        build("inception-resnet-v2", (3, 74, 80), 2)
+    with pytest.raises(HoldfastError, match="three stages"):
+        InceptionResNetV2(3, 2, blocks=(1, 0, 1))
 
 
 def test_mlp_flattens():

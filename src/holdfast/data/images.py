@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from holdfast.data.labels import class_numbers
 from holdfast.data.rows import Rows
@@ -90,22 +91,57 @@ def measure(
         shrink = min(1.0, LONGEST_SIDE / max(height, width))
         size = [max(1, round(height * shrink)), max(1, round(width * shrink))]
     else:
-        size = [image_size, image_size] if isinstance(image_size, int) else list(image_size)
-        if len(size) != 2 or min(size) < 1:
-            raise HoldfastError(f"an image size is a positive side or (height, width), not {image_size}")
+        size = sides(image_size)
     return {"kind": "image", "size": size, "channels": 1 if all(grey for _, grey in seen) else 3}
+
+
+def sides(image_size: Size) -> list[int]:
+    """Height and width of an image size."""
+    size = [image_size, image_size] if isinstance(image_size, int) else list(image_size)
+    if len(size) != 2 or min(size) < 1:
+        raise HoldfastError(f"an image size is a positive side or (height, width), not {image_size}")
+    return size
+
+
+class Pictures(Dataset[Tensor]):
+    """Image files that are decoded each time they are asked for, so that memory holds a batch and never all.
+
+    Parameters
+    ----------
+    paths: the files.
+    recipe: size and channels, as ``decode`` takes them.
+
+    Shapes
+    ------
+    Item i is (C, H, W) bytes.
+    """
+
+    def __init__(self, paths: Sequence[Path], recipe: Mapping[str, Any]) -> None:
+        self.paths = [str(path) for path in paths]
+        self.recipe = dict(recipe)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, i: int) -> Tensor:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                return torch.from_numpy(_pixels(Path(self.paths[i]), self.recipe))
+        except Exception as error:
+            raise HoldfastError(f"{self.paths[i]} {_problem(error)}; mend it or pass --skip-broken") from None
+
+
+def whole(paths: Sequence[Path], recipe: Mapping[str, Any]) -> list[int]:
+    """The places of the files that can be decoded; each is decoded once and forgotten."""
+    return _each(lambda path: bool(_pixels(path, recipe).size), paths, list(map(str, paths)), skip_broken=True)[1]
 
 
 def decode(
     sources: Sequence[Path | bytes], names: Sequence[str], recipe: Mapping[str, Any], skip_broken: bool
 ) -> tuple[Tensor, list[int]]:
     """Images as (N, C, H, W) bytes, and the places in `sources` of those that could be decoded."""
-    (height, width), channels = recipe["size"], recipe["channels"]
-
-    def one(source: Path | bytes) -> NDArray[np.uint8]:
-        return _pixels(source, height, width, channels)
-
-    pixels, kept = _each(one, sources, names, skip_broken)
+    pixels, kept = _each(lambda source: _pixels(source, recipe), sources, names, skip_broken)
     return torch.from_numpy(np.stack(pixels)), kept
 
 
@@ -120,13 +156,9 @@ def _each(
     def attempt(source: Path | bytes) -> tuple[T | None, str]:
         try:
             return work(source), ""
-        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-            return None, "has too many pixels to be safe to decode"
-        except UnidentifiedImageError:
-            return None, "is no image of a known format"
         # Damaged bytes make the decoders raise nearly anything.
         except Exception as error:
-            return None, f"cannot be decoded: {error}"
+            return None, _problem(error)
 
     # Tiny images cost less than handing each to a thread would.
     batches = [sources[i : i + _BATCH] for i in range(0, len(sources), _BATCH)]
@@ -147,6 +179,15 @@ def _each(
     return results, kept
 
 
+def _problem(error: Exception) -> str:
+    """Why an image cannot be used, as the end of a sentence that its name begins."""
+    if isinstance(error, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
+        return "has too many pixels to be safe to decode"
+    if isinstance(error, UnidentifiedImageError):
+        return "is no image of a known format"
+    return f"cannot be decoded: {error}"
+
+
 def _open(source: Path | bytes) -> Image.Image:
     file = io.BytesIO(source) if isinstance(source, bytes) else source
     return Image.open(file, formats=_FORMATS)
@@ -165,14 +206,17 @@ def _look(source: Path | bytes) -> tuple[tuple[int, int], bool]:
         return size, image.mode in _GREY or image.mode.startswith("I;16")
 
 
-def _pixels(source: Path | bytes, height: int, width: int, channels: int) -> NDArray[np.uint8]:
-    """An image as (C, height, width) bytes."""
+def _pixels(source: Path | bytes, recipe: Mapping[str, Any]) -> NDArray[np.uint8]:
+    """An image as (C, height, width) bytes: stretched, or where the recipe says "crop" the middle of that shape."""
+    (height, width), channels = recipe["size"], recipe["channels"]
     with _open(source) as opened:
         # Lets JPEG decode at a fraction of its size, never below twice the size asked for.
         opened.draft(None, (2 * max(height, width),) * 2)
         turned = ImageOps.exif_transpose(opened) if "exif" in opened.info else opened
         image = _plain(turned).convert("L" if channels == 1 else "RGB")
-    if image.size != (width, height):
+    if recipe.get("crop"):
+        image = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
+    elif image.size != (width, height):
         image = image.resize((width, height), Image.Resampling.BILINEAR)
     pixels = np.array(image, dtype=np.uint8)
     return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))

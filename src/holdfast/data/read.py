@@ -10,14 +10,15 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from holdfast.data import arrays, celeba, cifar, images, mnist, pickles, tables
+from holdfast.data import arrays, celeba, cifar, images, mnist, pickles, tables, webvision
 from holdfast.data.labels import Missing, Task
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 
 UNDERSTOOD = (
     "tables (.csv, .tsv, .csv.gz, .tsv.gz, .parquet), arrays (.npz), a folder of images with one subfolder "
-    "per class, a folder of MNIST idx files, a folder of CIFAR-10 or CIFAR-100 python batches, a folder of CelebA"
+    "per class, a folder of MNIST idx files, a folder of CIFAR-10 or CIFAR-100 python batches, a folder of CelebA "
+    "or of WebVision"
 )
 
 
@@ -37,7 +38,8 @@ def read(
 
     Parameters
     ----------
-    path: a table (CSV, TSV, Parquet), an npz file, or a folder of images, MNIST, CIFAR or CelebA files.
+    path: a table (CSV, TSV, Parquet), an npz file, or a folder of images, MNIST, CIFAR, CelebA or WebVision
+        files.
     label, truth: columns of a table that hold the labels and, where they are known, the true labels.
     task: classes or numbers to predict; by default the labels decide.
     recipe: the `Rows.recipe` of an earlier reading, to prepare these rows the same way.
@@ -63,6 +65,8 @@ def read(
         return cifar.read(found, recipe=recipe)
     if kind == "celeba":
         return celeba.read(found, recipe=recipe, skip_broken=skip_broken, image_size=image_size)
+    if kind == "webvision":
+        return webvision.read(found, recipe=recipe, skip_broken=skip_broken, image_size=image_size)
     if kind == "image":
         raise HoldfastError(f"{found} is a single image; pass the folder whose subfolders are the classes")
     return arrays.build(
@@ -107,6 +111,8 @@ def _inputs(
         return cifar.read_inputs(path, recipe)
     if kind == "celeba":
         return celeba.read_inputs(path, recipe, skip_broken)
+    if kind == "webvision":
+        return webvision.read_inputs(path, recipe, skip_broken)
     if kind in ("images", "image"):
         return images.read_inputs(path, recipe, skip_broken)
     held = arrays.load(path) if kind == "npz" else pickles.load(path, trust_pickle=trust_pickle)
@@ -118,7 +124,12 @@ def _kind(path: Path) -> str:
     try:
         if path.is_dir():
             list(path.iterdir())
-            known = {"mnist": mnist.is_mnist, "cifar": cifar.is_cifar, "celeba": celeba.is_celeba}
+            known = {
+                "mnist": mnist.is_mnist,
+                "cifar": cifar.is_cifar,
+                "celeba": celeba.is_celeba,
+                "webvision": webvision.is_webvision,
+            }
             return next((kind for kind, found in known.items() if found(path)), "images")
         with path.open("rb"):
             pass
@@ -161,7 +172,7 @@ def _check_options(
     """Options that the source cannot heed are refused rather than ignored."""
     if column is not None and kind != "table":
         raise HoldfastError(f"{path} has no columns, so none is named {column!r}; name columns for tables only")
-    if task == "regression" and kind in ("images", "mnist", "cifar"):
+    if task == "regression" and kind in ("images", "mnist", "cifar", "webvision"):
         raise HoldfastError(f"{path} holds classes, not numbers to regress on; leave --task out")
     if task == "classification" and kind == "celeba":
         raise HoldfastError(f"{path} holds landmarks to regress on, not classes; leave --task out")

@@ -16,6 +16,7 @@ from torch import nn
 
 from holdfast.errors import HoldfastError
 from holdfast.nets.cnn import CNN4, CNN9
+from holdfast.nets.inception_resnet import InceptionResNetV2
 from holdfast.nets.mlp import MLP
 from holdfast.nets.resnet import resnet20, resnet32
 
@@ -27,10 +28,12 @@ _IMAGES: Mapping[str, tuple[Callable[[int, int], nn.Module], int]] = MappingProx
         "cnn9": (CNN9, 28),
         "resnet20": (resnet20, 8),
         "resnet32": (resnet32, 8),
+        "inception-resnet-v2": (InceptionResNetV2, 75),
         "cnn4-group": (partial(CNN4, norm="group"), 8),
         "cnn9-group": (partial(CNN9, norm="group"), 28),
         "resnet20-group": (partial(resnet20, norm="group"), 8),
         "resnet32-group": (partial(resnet32, norm="group"), 8),
+        "inception-resnet-v2-group": (partial(InceptionResNetV2, norm="group"), 75),
     }
 )
 

@@ -1,0 +1,297 @@
+"""Table 1 of the CRUST paper: CRUST beside the eight methods it compares with, under four kinds of label noise.
+
+MNIST with the 784-256-10 network for all methods; Fashion-MNIST with the 4-layer network and CIFAR-10 with ResNet-20 on
+10,000 images for CRUST, ordinary training and the five best of MNIST, at symmetric 50 % and asymmetric 40 %. No method
+is told the noise; methods that train more than once do so inside the same number of epochs. Mean test accuracy of the
+last ten epochs beside the best epoch, mean and standard deviation over seeds. The long part is the published
+small-machine protocol of Co-teaching, Co-teaching+ and JoCoR (200 epochs, the rate told, the learning rate falling from
+epoch 80), and every method at symmetric 50 % for as long. The last line is one JSON object: last-ten-epoch means on MNIST by noise.
+
+    python benchmarks/crust_table1.py --data FOLDER             all but the long part, 40 epochs, three seeds
+    python benchmarks/crust_table1.py --data FOLDER --quick     MNIST, symmetric 50 %, 10,000 images, 10 epochs
+    python benchmarks/crust_table1.py --data FOLDER --long      200 epochs, one seed
+    python benchmarks/crust_table1.py --data FOLDER --paper     CIFAR-10, ResNet-32, 120 epochs, five seeds: needs a GPU
+
+``--jobs`` trains as many runs at a time, a process and a thread each; ``--minutes`` starts no further run after so
+long. What is done is kept in the results and not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import protocol
+import torch
+from torch import nn
+from torch.optim import SGD, Optimizer
+
+from holdfast import Method, fit
+from holdfast.checkpoint import write_text
+from holdfast.compare import corrupted
+from holdfast.feed import PadCropFlip
+from holdfast.functional import Constant, Cosine, HoldThenLinear, Steps
+from holdfast.jobs import Failed, run_jobs
+from holdfast.methods import METHODS
+from holdfast.nets import CNN4, MLP, ResNet
+from holdfast.plots import COLOURS, save
+
+NOISES = (("symmetric", 0.5), ("asymmetric", 0.4), ("symmetric", 0.2), ("symmetric", 0.8))
+NAMES = {
+    "standard": "ordinary",
+    "crust": "CRUST",
+    "forward": "F-correction",
+    "decoupling": "Decoupling",
+    "co-teaching": "Co-teaching",
+    "mentor-net": "MentorNet",
+    "d2l": "D2L",
+    "incv": "INCV",
+    "t-revision": "T-Revision",
+    "l-dmi": "L_DMI",
+    "co-teaching-plus": "Co-teaching+",
+    "jocor": "JoCoR",
+}
+TABLE = list(NAMES)[:10]
+TOLD = ("co-teaching", "co-teaching-plus", "jocor")
+"""Methods of the long part that are told the rate, for asymmetric noise half of it, as their papers do."""
+PUBLISHED = {
+    "forward": ("85.1 ± 0.4", "76.0 ± 0.2", "34.8 ± 4.5", "83.6 ± 2.2"),
+    "decoupling": ("86.7 ± 0.3", "79.3 ± 0.6", "36.9 ± 4.6", "75.3 ± 0.8"),
+    "co-teaching": ("89.1 ± 0.3", "82.1 ± 0.6", "16.2 ± 3.2", "84.6 ± 2.8"),
+    "mentor-net": ("88.4 ± 0.5", "77.1 ± 0.4", "28.9 ± 2.3", "77.3 ± 0.8"),
+    "d2l": ("86.1 ± 0.4", "67.4 ± 3.6", "10.0 ± 0.1", "85.6 ± 1.2"),
+    "incv": ("89.7 ± 0.2", "84.8 ± 0.3", "52.3 ± 3.5", "86.0 ± 0.5"),
+    "t-revision": ("79.3 ± 0.5", "78.5 ± 0.6", "36.2 ± 1.6", "76.3 ± 0.8"),
+    "l-dmi": ("84.3 ± 0.4", "78.8 ± 0.5", "20.9 ± 2.2", "84.8 ± 0.7"),
+    "crust": ("91.1 ± 0.2", "86.3 ± 0.3", "58.3 ± 1.8", "88.8 ± 0.4"),
+}
+"""CIFAR-10 with ResNet-32 as published: symmetric 20, 50, 80 %, asymmetric 40 %."""
+MNIST_LONG = {
+    "co-teaching": (95.1, 89.8, 79.7, 90.3),
+    "co-teaching-plus": (97.8, 95.8, 58.9, 93.3),
+    "jocor": (98.06, 96.64, 84.89, 95.24),
+}
+"""MNIST, 784-256-10, 200 epochs, as the JoCoR paper reports them, in the same order."""
+ORDER = (("symmetric", 0.2), ("symmetric", 0.5), ("symmetric", 0.8), ("asymmetric", 0.4))
+
+
+class Trial(NamedTuple):
+    """One run."""
+
+    part: str
+    method: str
+    noise: str
+    rate: float
+    epochs: int
+    rows: int
+    seed: int
+
+
+def trials(options: argparse.Namespace, best: list[str]) -> Iterator[Trial]:
+    """Everything to run, the most telling first; ``best`` is the order of the methods on MNIST."""
+    named = options.methods.split(",") if options.methods else TABLE
+    if options.paper:
+        for seed in range(options.seeds or 5):
+            for noise in NOISES:
+                for method in named:
+                    yield Trial("paper", method, *noise, options.epochs or 120, 50_000, seed)
+        return
+    if options.quick:
+        for method in named:
+            yield Trial("mnist", method, *NOISES[0], options.epochs or 10, 10_000, 0)
+        return
+    if options.long:
+        for method in TOLD:
+            for noise in NOISES:
+                yield Trial("long", method, *noise, options.epochs or 200, 60_000, 0)
+        for method in named:
+            if method not in TOLD:
+                yield Trial("long", method, *NOISES[0], options.epochs or 200, 60_000, 0)
+        return
+    for seed in range(options.seeds or 3):
+        for noise in NOISES:
+            for method in named:
+                yield Trial("mnist", method, *noise, options.epochs or 40, 60_000, seed)
+    for part, epochs, rows in (("fashion", 10, 10_000), ("cifar", 10, 10_000)):
+        for noise in NOISES[:2]:
+            for method in best:
+                yield Trial(part, method, *noise, epochs, rows, 0)
+
+
+def sgd(parameters: Any) -> Optimizer:
+    """The optimizer of the paper."""
+    return SGD(parameters, lr=0.1, momentum=0.9, weight_decay=5e-4)
+
+
+def network(part: str) -> nn.Module:
+    makers: dict[str, Callable[[], nn.Module]] = {
+        "fashion": lambda: CNN4(1, 10),
+        "cifar": lambda: ResNet(20, channels=3, outputs=10),
+        "paper": lambda: ResNet(32, channels=3, outputs=10),
+    }
+    return makers.get(part, lambda: MLP(784, 10))()
+
+
+def settings(trial: Trial) -> dict[str, Any]:
+    """How each part optimises."""
+    if trial.part == "paper":
+        return {"optimizer": sgd, "schedule": Steps(), "augment": PadCropFlip(), "device": "auto"}
+    schedule = {"mnist": Constant(), "long": HoldThenLinear()}.get(trial.part, Cosine())
+    augment = PadCropFlip() if trial.part == "cifar" else None
+    return {"schedule": schedule, "augment": augment, "device": "cpu"}
+
+
+def method_of(trial: Trial) -> Method:
+    if trial.part == "long" and trial.method in TOLD:
+        return METHODS[trial.method](trial.rate if trial.noise == "symmetric" else trial.rate / 2)
+    return METHODS[trial.method]()
+
+
+def run(trial: Trial, options: argparse.Namespace, deadline: float) -> dict[str, Any] | None:
+    """Train; the last epochs' mean, the best epoch, and the curve as a string of numbers. None after the deadline."""
+    if time.time() > deadline:
+        return None
+    name = {"fashion": "fashion_mnist", "cifar": "cifar10", "paper": "cifar10"}.get(trial.part, "mnist")
+    rows, test = protocol.load(options, name, trial.rows)
+    torch.manual_seed(trial.seed)
+    done = fit(
+        corrupted(rows, trial.noise, trial.rate, trial.seed), method_of(trial), network(trial.part), test=test,
+        epochs=trial.epochs, seed=trial.seed, **settings(trial),
+    )  # fmt: skip
+    curve = 100 * done.history["test"]
+    return {
+        "last10": round(100 * done.last, 2),
+        "best": round(100 * done.best, 2),
+        "seconds": round(float(done.history["seconds"].sum()), 1),
+        "cpu_seconds": round(float(done.history["cpu_seconds"].sum()), 1),
+        "curve": " ".join(f"{value:.2f}" for value in curve),
+    }
+
+
+def said(values: pd.Series[float]) -> str:
+    if not len(values):
+        return "-"
+    return f"{values.mean():.2f}" + (f" ± {values.std():.2f}" if len(values) > 1 else "")
+
+
+def table(found: pd.DataFrame, part: str, beside: dict[str, Any]) -> str:
+    """Markdown: a line a method, for each noise the last ten epochs, in brackets the best one and what is published."""
+    own = found[found["part"] == part]
+    noises = [n for n in ORDER if ((own["noise"] == n[0]) & (own["rate"] == n[1])).any()]
+    out = ["| method | " + " | ".join(f"{kind} {rate:.0%}" for kind, rate in noises) + " | CPU s a run |"]
+    out.append("|---" * (len(noises) + 2) + "|")
+    for name in NAMES:
+        lines = own[own["method"] == name]
+        if lines.empty:
+            continue
+        cells = []
+        for kind, rate in noises:
+            here = lines[(lines["noise"] == kind) & (lines["rate"] == rate)]
+            note = f"; published {beside[name][ORDER.index((kind, rate))]}" if name in beside else ""
+            cells.append(f"{said(here['last10'])} (best {said(here['best'])}{note})" if len(here) else "-")
+        out.append(f"| {NAMES[name]} | " + " | ".join(cells) + f" | {lines['cpu_seconds'].mean():.0f} |")
+    return "\n".join(out) + "\n"
+
+
+def picture(found: pd.DataFrame, path: Path) -> None:
+    """Test accuracy by epoch on MNIST, one panel a noise."""
+    from matplotlib.figure import Figure
+
+    own = found[found["part"] == "mnist"]
+    noises = [n for n in ORDER if ((own["noise"] == n[0]) & (own["rate"] == n[1])).any()]
+    figure = Figure(figsize=(4.2 * min(2, len(noises)), 3.1 * ((len(noises) + 1) // 2) + 0.8), layout="constrained")
+    axes = figure.subplots((len(noises) + 1) // 2, min(2, len(noises)), squeeze=False)
+    handles: dict[str, Any] = {}
+    colours = dict(zip(TABLE, (*COLOURS, "#7F7F7F", "#8B4513"), strict=False))
+    for axis, (kind, rate) in zip(axes.flat, noises, strict=False):
+        part = own[(own["noise"] == kind) & (own["rate"] == rate)]
+        for name, colour in colours.items():
+            lines = [[float(v) for v in text.split()] for text in part[part["method"] == name]["curve"]]
+            if lines:
+                mean = [sum(values) / len(values) for values in zip(*lines, strict=True)]
+                wide = 2.4 if name == "crust" else 1.3
+                (handles[NAMES[name]],) = axis.plot(range(1, len(mean) + 1), mean, color=colour, linewidth=wide)
+        axis.set(title=f"{kind} {rate:.0%}", xlabel="epoch")
+        axis.set_ylim(max(0, 10 * (part["last10"].min() // 10) - 5), 100)
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    for line in axes:
+        line[0].set_ylabel("test accuracy (%)")
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
+    save(figure, path)
+
+
+def ranked(found: pd.DataFrame) -> list[str]:
+    """Ordinary training, CRUST, and the five methods of the best mean on MNIST."""
+    own = found[(found["part"] == "mnist") & (found["rows"] == 60_000)] if len(found) else found
+    if own.empty:
+        return []
+    best = own.groupby("method")["last10"].mean().sort_values(ascending=False).index.tolist()
+    return ["standard", "crust", *[name for name in best if name not in ("standard", "crust")][:5]]
+
+
+def main() -> None:
+    parser = protocol.arguments(__doc__.splitlines()[0])
+    parser.set_defaults(methods="")
+    parser.add_argument("--long", action="store_true", help="the part of 200 epochs")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, a process and a thread each")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no further run after so long")
+    options = parser.parse_args()
+    options.methods = options.methods or ",".join(TABLE)
+    protocol.prepare(options)
+    results = protocol.Results(options.results / "crust_table1.csv", options.fresh)
+    deadline = time.time() + 60 * options.minutes
+    failed: dict[str, str] = {}
+
+    def finish(asked: list[Trial]) -> pd.DataFrame:
+        open_ = [trial for trial in asked if options.fresh or results.find(trial._asdict()) is None]
+        by_name = {" ".join(map(str, trial)): trial for trial in open_}
+
+        def keep(name: str, outcome: Any) -> None:
+            if isinstance(outcome, Failed):
+                failed[name] = outcome.why
+                print(f"{name} failed: {outcome.why}", file=sys.stderr, flush=True)
+            elif outcome is not None:
+                results.get(by_name[name]._asdict(), lambda: outcome)
+                print(f"{name}: last ten {outcome['last10']}, best {outcome['best']}", flush=True)
+
+        jobs = {name: partial(run, trial, options, deadline) for name, trial in by_name.items()}
+        run_jobs(jobs, options.jobs, threads=options.threads, done=keep)
+        lines = [line for line in (results.find(trial._asdict()) for trial in asked) if line is not None]
+        return pd.DataFrame(lines)
+
+    found = finish(list(trials(options, [])))
+    if not (options.quick or options.long or options.paper):
+        found = finish(list(trials(options, ranked(found))))
+    if found.empty:
+        raise SystemExit("no run has ended yet; allow more minutes")
+    text = ""
+    for part, title, beside in (
+        ("mnist", "MNIST, 784-256-10; published: CIFAR-10, ResNet-32", PUBLISHED),
+        ("fashion", "Fashion-MNIST, 4-layer network, 10,000 images, 10 epochs", {}),
+        ("cifar", "CIFAR-10, ResNet-20, 10,000 images, 10 epochs", PUBLISHED),
+        ("long", "MNIST, 784-256-10, 200 epochs; published: the same", MNIST_LONG),
+        ("paper", "CIFAR-10, ResNet-32, 120 epochs; published: the same", PUBLISHED),
+    ):
+        if (found["part"] == part).any():
+            text += f"{title}\n\n{table(found, part, beside)}\n"
+    kind = "quick" if options.quick else "long" if options.long else "paper" if options.paper else "table1"
+    write_text(options.results / f"crust_{kind}.md", text)
+    if (found["part"] == "mnist").any() and not options.quick:
+        picture(found, options.results / "crust_table1.png")
+    print(text)
+    shown = found[found["part"] == ("mnist" if not (options.long or options.paper) else kind)]
+    figures: dict[str, Any] = {}
+    for (noise, rate, method), lines in shown.groupby(["noise", "rate", "method"], sort=False):
+        figures.setdefault(f"{noise}_{int(100 * float(rate))}", {})[method] = round(float(lines["last10"].mean()), 2)
+    protocol.close({**figures, **({"failed": failed} if failed else {})})
+
+
+if __name__ == "__main__":
+    main()

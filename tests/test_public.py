@@ -9,8 +9,11 @@ from holdfast.methods import METHODS
 
 def test_the_entries_at_the_root():
     assert holdfast.__all__ == [
+        "ELR",
+        "GCE",
         "PRLG",
         "PRLL",
+        "SCE",
         "SPL",
         "Batch",
         "Bootstrap",
@@ -64,6 +67,9 @@ def test_the_names_of_the_command_line_make_methods():
         "individual-clip",
         "huber",
         "sever",
+        "gce",
+        "sce",
+        "elr",
     ]
     assert all(isinstance(make(), holdfast.Method) for make in METHODS.values())
 

@@ -11,8 +11,11 @@ from holdfast.fit import fit
 from holdfast.functional.reduce import robust_mean
 from holdfast.method import Batch, Method, Plan, Stack, Step, Weigh
 from holdfast.methods import (
+    ELR,
+    GCE,
     PRLG,
     PRLL,
+    SCE,
     SPL,
     Bootstrap,
     CoPRLL,
@@ -30,8 +33,11 @@ from holdfast.run import Run
 from holdfast.task import Classification, Regression, Task
 
 __all__ = [
+    "ELR",
+    "GCE",
     "PRLG",
     "PRLL",
+    "SCE",
     "SPL",
     "Batch",
     "Bootstrap",

@@ -10,12 +10,15 @@ from holdfast.methods.co_teaching import CoTeaching
 from holdfast.methods.co_teaching_plus import CoTeachingPlus
 from holdfast.methods.crust import Crust
 from holdfast.methods.decoupling import Decoupling
+from holdfast.methods.elr import ELR
+from holdfast.methods.gce import GCE
 from holdfast.methods.huber import Huber
 from holdfast.methods.individual_clip import IndividualClip
 from holdfast.methods.min_sgd import MinSGD
 from holdfast.methods.norm_clip import NormClip
 from holdfast.methods.prl_g import PRLG
 from holdfast.methods.prl_l import PRLL
+from holdfast.methods.sce import SCE
 from holdfast.methods.sever import Sever
 from holdfast.methods.spl import SPL
 
@@ -38,14 +41,20 @@ METHODS: Mapping[str, Callable[..., Method]] = MappingProxyType(
         "individual-clip": IndividualClip,
         "huber": Huber,
         "sever": Sever,
+        "gce": GCE,
+        "sce": SCE,
+        "elr": ELR,
     }
 )
 """What the command line calls the methods; nothing else looks names up."""
 
 __all__ = [
+    "ELR",
+    "GCE",
     "METHODS",
     "PRLG",
     "PRLL",
+    "SCE",
     "SPL",
     "Bootstrap",
     "CoPRLL",

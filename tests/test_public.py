@@ -23,10 +23,12 @@ def test_the_entries_at_the_root():
         "CoTeachingPlus",
         "Crust",
         "Decoupling",
+        "ELRPlus",
         "Feed",
         "HoldfastError",
         "Huber",
         "IndividualClip",
+        "JoCoR",
         "Method",
         "MinSGD",
         "NormClip",
@@ -70,6 +72,8 @@ def test_the_names_of_the_command_line_make_methods():
         "gce",
         "sce",
         "elr",
+        "elr-plus",
+        "jocor",
     ]
     assert all(isinstance(make(), holdfast.Method) for make in METHODS.values())
 

@@ -3,6 +3,7 @@
 from holdfast.functional.capture import output_layer, penultimate
 from holdfast.functional.corruption import confident_joint, wrong_labels, wrong_targets
 from holdfast.functional.forget import AuthorsRamp, Forget, Ramp
+from holdfast.functional.lots import next_by_lot, row_lots
 from holdfast.functional.persample import gradient_matrix, gradient_norms
 from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior
 from holdfast.functional.reduce import keep_count, keep_smallest, robust_mean, smallest, weighted_mean
@@ -27,9 +28,11 @@ __all__ = [
     "keep_count",
     "keep_smallest",
     "label_posterior",
+    "next_by_lot",
     "output_layer",
     "penultimate",
     "robust_mean",
+    "row_lots",
     "smallest",
     "weighted_mean",
     "wrong_labels",

@@ -11,9 +11,11 @@ from holdfast.methods.co_teaching_plus import CoTeachingPlus
 from holdfast.methods.crust import Crust
 from holdfast.methods.decoupling import Decoupling
 from holdfast.methods.elr import ELR
+from holdfast.methods.elr_plus import ELRPlus
 from holdfast.methods.gce import GCE
 from holdfast.methods.huber import Huber
 from holdfast.methods.individual_clip import IndividualClip
+from holdfast.methods.jocor import JoCoR
 from holdfast.methods.min_sgd import MinSGD
 from holdfast.methods.norm_clip import NormClip
 from holdfast.methods.prl_g import PRLG
@@ -44,6 +46,8 @@ METHODS: Mapping[str, Callable[..., Method]] = MappingProxyType(
         "gce": GCE,
         "sce": SCE,
         "elr": ELR,
+        "elr-plus": ELRPlus,
+        "jocor": JoCoR,
     }
 )
 """What the command line calls the methods; nothing else looks names up."""
@@ -62,8 +66,10 @@ __all__ = [
     "CoTeachingPlus",
     "Crust",
     "Decoupling",
+    "ELRPlus",
     "Huber",
     "IndividualClip",
+    "JoCoR",
     "MinSGD",
     "NormClip",
     "Sever",

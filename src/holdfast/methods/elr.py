@@ -23,8 +23,8 @@ CLIP = 1e-4
 class ELR(Method):
     """Early-learning regularisation: cross entropy, and a pull towards the average of a row's own predictions.
 
-    ``L_i = l_i + s log(1 - <p_i, t_i>)``, with ``t_i <- b t_i + (1 - b) p_i`` at each visit, before the loss and without
-    a gradient. A wrong label pulls one way, the memory of what the network had predicted before the other.
+    ``L_i = l_i + s log(1 - <p_i, t_i>)``, with ``t_i <- b t_i + (1 - b) p_i`` at each visit, before the loss and
+    without a gradient. A wrong label pulls one way, the memory of what the network had predicted before the other.
 
     Parameters
     ----------
@@ -37,8 +37,7 @@ class ELR(Method):
 
     Differs from the authors' code: probabilities are clipped where they enter the memory, not in the product with it.
 
-    Reference: Liu et al., "Early-Learning Regularization Prevents Memorization of Noisy Labels", NeurIPS 2020,
-    equations 6 and 9.
+    Reference: Liu et al., "Early-Learning Regularization Prevents Memorization of Noisy Labels", NeurIPS 2020.
 
     >>> ELR(7, memory=0.9)
     ELR(strength=7, memory=0.9)

@@ -40,7 +40,7 @@ class GCE(Method):
     changes again.
 
     Reference: Zhang and Sabuncu, "Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels",
-    NeurIPS 2018, equations 6 and 11 and Algorithm 1.
+    NeurIPS 2018.
 
     >>> GCE(truncate=0.5, start=10)
     GCE(truncate=0.5, start=10)

@@ -32,8 +32,7 @@ class SCE(Method):
 
     Differs from the authors' code: the usual cross entropy is taken of logits, without clipping probabilities.
 
-    Reference: Wang et al., "Symmetric Cross Entropy for Robust Learning with Noisy Labels", ICCV 2019, equations 5
-    to 7.
+    Reference: Wang et al., "Symmetric Cross Entropy for Robust Learning with Noisy Labels", ICCV 2019.
 
     >>> SCE(6, 0.1)
     SCE(ce=6, rce=0.1)

@@ -23,6 +23,7 @@ def test_the_entries_at_the_root():
         "CoTeachingPlus",
         "Crust",
         "Decoupling",
+        "DivideMix",
         "ELRPlus",
         "Feed",
         "HoldfastError",
@@ -74,6 +75,7 @@ def test_the_names_of_the_command_line_make_methods():
         "elr",
         "elr-plus",
         "jocor",
+        "divide-mix",
     ]
     assert all(isinstance(make(), holdfast.Method) for make in METHODS.values())
 

@@ -10,6 +10,7 @@ from holdfast.methods.co_teaching import CoTeaching
 from holdfast.methods.co_teaching_plus import CoTeachingPlus
 from holdfast.methods.crust import Crust
 from holdfast.methods.decoupling import Decoupling
+from holdfast.methods.divide_mix import DivideMix
 from holdfast.methods.elr import ELR
 from holdfast.methods.elr_plus import ELRPlus
 from holdfast.methods.gce import GCE
@@ -48,6 +49,7 @@ METHODS: Mapping[str, Callable[..., Method]] = MappingProxyType(
         "elr": ELR,
         "elr-plus": ELRPlus,
         "jocor": JoCoR,
+        "divide-mix": DivideMix,
     }
 )
 """What the command line calls the methods; nothing else looks names up."""
@@ -66,6 +68,7 @@ __all__ = [
     "CoTeachingPlus",
     "Crust",
     "Decoupling",
+    "DivideMix",
     "ELRPlus",
     "Huber",
     "IndividualClip",

@@ -9,6 +9,7 @@ from holdfast.methods import METHODS
 
 def test_the_entries_at_the_root():
     assert holdfast.__all__ == [
+        "D2L",
         "ELR",
         "GCE",
         "PRLG",
@@ -30,6 +31,7 @@ def test_the_entries_at_the_root():
         "Huber",
         "IndividualClip",
         "JoCoR",
+        "MentorNet",
         "Method",
         "MinSGD",
         "NormClip",
@@ -76,6 +78,8 @@ def test_the_names_of_the_command_line_make_methods():
         "elr-plus",
         "jocor",
         "divide-mix",
+        "mentor-net",
+        "d2l",
     ]
     assert all(isinstance(make(), holdfast.Method) for make in METHODS.values())
 

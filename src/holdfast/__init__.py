@@ -11,6 +11,7 @@ from holdfast.fit import fit
 from holdfast.functional.reduce import robust_mean
 from holdfast.method import Batch, Method, Plan, Stack, Step, Weigh
 from holdfast.methods import (
+    D2L,
     ELR,
     GCE,
     PRLG,
@@ -28,6 +29,7 @@ from holdfast.methods import (
     Huber,
     IndividualClip,
     JoCoR,
+    MentorNet,
     MinSGD,
     NormClip,
     Sever,
@@ -36,6 +38,7 @@ from holdfast.run import Run
 from holdfast.task import Classification, Regression, Task
 
 __all__ = [
+    "D2L",
     "ELR",
     "GCE",
     "PRLG",
@@ -57,6 +60,7 @@ __all__ = [
     "Huber",
     "IndividualClip",
     "JoCoR",
+    "MentorNet",
     "Method",
     "MinSGD",
     "NormClip",

@@ -9,6 +9,7 @@ from holdfast.methods.co_prl_l import CoPRLL
 from holdfast.methods.co_teaching import CoTeaching
 from holdfast.methods.co_teaching_plus import CoTeachingPlus
 from holdfast.methods.crust import Crust
+from holdfast.methods.d2l import D2L
 from holdfast.methods.decoupling import Decoupling
 from holdfast.methods.divide_mix import DivideMix
 from holdfast.methods.elr import ELR
@@ -17,6 +18,7 @@ from holdfast.methods.gce import GCE
 from holdfast.methods.huber import Huber
 from holdfast.methods.individual_clip import IndividualClip
 from holdfast.methods.jocor import JoCoR
+from holdfast.methods.mentor_net import MentorNet
 from holdfast.methods.min_sgd import MinSGD
 from holdfast.methods.norm_clip import NormClip
 from holdfast.methods.prl_g import PRLG
@@ -50,11 +52,14 @@ METHODS: Mapping[str, Callable[..., Method]] = MappingProxyType(
         "elr-plus": ELRPlus,
         "jocor": JoCoR,
         "divide-mix": DivideMix,
+        "mentor-net": MentorNet,
+        "d2l": D2L,
     }
 )
 """What the command line calls the methods; nothing else looks names up."""
 
 __all__ = [
+    "D2L",
     "ELR",
     "GCE",
     "METHODS",
@@ -73,6 +78,7 @@ __all__ = [
     "Huber",
     "IndividualClip",
     "JoCoR",
+    "MentorNet",
     "MinSGD",
     "NormClip",
     "Sever",

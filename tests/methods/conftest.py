@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.optim import Adam
 
 from holdfast import Feed, Rows, fit
 from holdfast.method import Batch
@@ -55,6 +56,10 @@ def trained():
     return gradients
 
 
+def quick(parameters):
+    return Adam(parameters, lr=0.03)
+
+
 class Interrupted(Exception):
     """Raised by a test in the middle of a training."""
 
@@ -68,7 +73,7 @@ def resumes(tmp_path):
             torch.manual_seed(0)
             net = nn.Sequential(nn.Linear(rows.x.shape[1], 12), nn.Tanh(), nn.Linear(12, len(rows.classes)))
             method = make()
-            chosen = {"epochs": epochs, "batch_size": 40, "out": out, **settings, **more}
+            chosen = {"epochs": epochs, "batch_size": 40, "optimizer": quick, "out": out, **settings, **more}
             return fit(rows, method, net, **chosen), method
 
         def breaking(epoch, net):

@@ -5,7 +5,8 @@ MNIST with the 784-256-10 network for all methods; Fashion-MNIST with the 4-laye
 is told the noise; methods that train more than once do so inside the same number of epochs. Mean test accuracy of the
 last ten epochs beside the best epoch, mean and standard deviation over seeds. The long part is the published
 small-machine protocol of Co-teaching, Co-teaching+ and JoCoR (200 epochs, the rate told, the learning rate falling from
-epoch 80), and every method at symmetric 50 % for as long. The last line is one JSON object: last-ten-epoch means on MNIST by noise.
+epoch 80), and every method at symmetric 50 % for as long. The last line is one JSON object: last-ten-epoch means on
+MNIST by noise.
 
     python benchmarks/crust_table1.py --data FOLDER             all but the long part, 40 epochs, three seeds
     python benchmarks/crust_table1.py --data FOLDER --quick     MNIST, symmetric 50 %, 10,000 images, 10 epochs

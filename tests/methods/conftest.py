@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.optim import Adam
 
-from holdfast import Feed, Rows
+from holdfast import Feed, Rows, fit
 from holdfast.method import Batch
 
 
@@ -73,3 +74,43 @@ def blobs():
         return Rows(x, torch.where(flip, (truth + 1) % 3, truth), tuple("abc"), truth=truth)
 
     return make
+
+
+def quick(parameters):
+    return Adam(parameters, lr=0.03)
+
+
+class Interrupted(Exception):
+    """Raised by a test in the middle of a training."""
+
+
+@pytest.fixture
+def resumes(tmp_path):
+    """Train a method at one go and with a break; both must end with the same weights, ledger and state, bit for bit."""
+
+    def check(make, rows, epochs=6, broken=3, **settings):
+        def train(out, **more):
+            torch.manual_seed(0)
+            net = nn.Sequential(nn.Linear(rows.x.shape[1], 12), nn.Tanh(), nn.Linear(12, len(rows.classes)))
+            method = make()
+            chosen = {"epochs": epochs, "batch_size": 40, "optimizer": quick, "out": out, **settings, **more}
+            return fit(rows, method, net, **chosen), method
+
+        def breaking(epoch, net):
+            if epoch == broken:
+                raise Interrupted
+            return {}
+
+        whole, one = train(tmp_path / "whole")
+        with pytest.raises(Interrupted):
+            train(tmp_path / "broken", watch=breaking)
+        again, two = train(tmp_path / "broken", resume=True)
+        assert one.state_dict().keys() == two.state_dict().keys()
+        for name, value in one.state_dict().items():
+            assert torch.equal(value.nan_to_num(), two.state_dict()[name].nan_to_num()), name
+        for name, value in whole.net.state_dict().items():
+            assert torch.equal(value, again.net.state_dict()[name]), name
+        assert whole.ledger.equals(again.ledger)
+        return one
+
+    return check

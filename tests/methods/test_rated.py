@@ -84,7 +84,7 @@ def test_far_targets_are_counted_whatever_their_size():
 
 def test_all_methods_with_a_rate_take_auto():
     rated = [make for make in METHODS.values() if isinstance(make, type) and issubclass(make, Rated)]
-    assert len(rated) == 7
+    assert len(rated) == 9
     assert all(make(rate="auto").rate == "auto" for make in rated)
     assert not isinstance(Method(), Rated)
 

@@ -3,7 +3,10 @@
 from holdfast.functional.capture import output_layer, penultimate
 from holdfast.functional.confident import confident_suspects
 from holdfast.functional.corruption import confident_joint, wrong_labels, wrong_targets
+from holdfast.functional.dimension import local_dimension
 from holdfast.functional.forget import AuthorsRamp, Forget, Ramp
+from holdfast.functional.lots import next_by_lot, row_lots
+from holdfast.functional.mixture import Mixture, fit_mixture, small_component
 from holdfast.functional.persample import gradient_matrix, gradient_norms
 from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior
 from holdfast.functional.reduce import keep_count, keep_smallest, robust_mean, smallest, weighted_mean
@@ -22,6 +25,7 @@ __all__ = [
     "Cosine",
     "Forget",
     "HoldThenLinear",
+    "Mixture",
     "OneCycle",
     "Ramp",
     "Schedule",
@@ -31,6 +35,7 @@ __all__ = [
     "clean_posterior",
     "confident_joint",
     "confident_suspects",
+    "fit_mixture",
     "flip_matrix",
     "forward_losses",
     "gradient_matrix",
@@ -38,9 +43,13 @@ __all__ = [
     "keep_count",
     "keep_smallest",
     "label_posterior",
+    "local_dimension",
+    "next_by_lot",
     "output_layer",
     "penultimate",
     "robust_mean",
+    "row_lots",
+    "small_component",
     "smallest",
     "total_variation",
     "transition_by_anchors",

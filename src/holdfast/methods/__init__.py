@@ -11,16 +11,24 @@ from holdfast.methods.co_teaching import CoTeaching
 from holdfast.methods.co_teaching_plus import CoTeachingPlus
 from holdfast.methods.confident_learning import ConfidentLearning
 from holdfast.methods.crust import Crust
+from holdfast.methods.d2l import D2L
 from holdfast.methods.decoupling import Decoupling
+from holdfast.methods.divide_mix import DivideMix
+from holdfast.methods.elr import ELR
+from holdfast.methods.elr_plus import ELRPlus
 from holdfast.methods.forward import Backward, Forward
+from holdfast.methods.gce import GCE
 from holdfast.methods.huber import Huber
 from holdfast.methods.incv import INCV
 from holdfast.methods.individual_clip import IndividualClip
+from holdfast.methods.jocor import JoCoR
 from holdfast.methods.l_dmi import LDMI
+from holdfast.methods.mentor_net import MentorNet
 from holdfast.methods.min_sgd import MinSGD
 from holdfast.methods.norm_clip import NormClip
 from holdfast.methods.prl_g import PRLG
 from holdfast.methods.prl_l import PRLL
+from holdfast.methods.sce import SCE
 from holdfast.methods.sever import Sever
 from holdfast.methods.spl import SPL
 from holdfast.methods.t_revision import TRevision
@@ -51,17 +59,29 @@ METHODS: Mapping[str, Callable[..., Method]] = MappingProxyType(
         "incv": INCV,
         "aum": AUM,
         "confident-learning": ConfidentLearning,
+        "gce": GCE,
+        "sce": SCE,
+        "elr": ELR,
+        "elr-plus": ELRPlus,
+        "jocor": JoCoR,
+        "divide-mix": DivideMix,
+        "mentor-net": MentorNet,
+        "d2l": D2L,
     }
 )
 """What the command line calls the methods; nothing else looks names up."""
 
 __all__ = [
     "AUM",
+    "D2L",
+    "ELR",
+    "GCE",
     "INCV",
     "LDMI",
     "METHODS",
     "PRLG",
     "PRLL",
+    "SCE",
     "SPL",
     "Backward",
     "Bootstrap",
@@ -71,9 +91,13 @@ __all__ = [
     "ConfidentLearning",
     "Crust",
     "Decoupling",
+    "DivideMix",
+    "ELRPlus",
     "Forward",
     "Huber",
     "IndividualClip",
+    "JoCoR",
+    "MentorNet",
     "MinSGD",
     "NormClip",
     "Sever",

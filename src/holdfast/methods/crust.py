@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from holdfast.errors import HoldfastError
 from holdfast.functional.capture import output_layer
 from holdfast.method import Batch, Method, Nets, Plan, Step
+from holdfast.nets.copies import move_towards
 from holdfast.ranks import here
 from holdfast.select import centrality, cluster_weights, facility_location, nearest, radius_weights
 
@@ -210,7 +211,7 @@ class Crust(Method):
         self.steps += 1
         # The horizon grows with the steps done, so that the start is forgotten soon.
         horizon = min(self._pace, (10 + float(self.steps)) / 9)
-        _lerp(self.averaged, nets[0], 1 / max(1.0, horizon))
+        move_towards(self.averaged, nets[0], 1 / max(1.0, horizon))
 
     def predictor(self, nets: Nets) -> nn.Module:
         return nets[0] if self.averaged is None else self.averaged
@@ -385,17 +386,3 @@ def _beta(alpha: tuple[float, float], count: int, generator: torch.Generator) ->
     shape = torch.tensor(alpha).expand(count, 2).contiguous()
     draws = torch._standard_gamma(shape, generator=generator).clamp_min(1e-30)
     return draws[:, 0] / draws.sum(1)
-
-
-@torch.no_grad()
-def _lerp(mean: nn.Module, net: nn.Module, share: float) -> None:
-    """Move the weights of ``mean`` a share of the way to those of ``net``.
-
-    The statistics of normalisation go along: those of one moment do not fit weights of many.
-    """
-    torch._foreach_lerp_(list(mean.parameters()), list(net.parameters()), share)
-    for kept, now in zip(mean.buffers(), net.buffers(), strict=True):
-        if kept.is_floating_point():
-            kept.lerp_(now, share)
-        else:
-            kept.copy_(now)

@@ -2,7 +2,7 @@
 
 from holdfast.nets.build import NETS, build
 from holdfast.nets.cnn import CNN4, CNN9
-from holdfast.nets.copies import replace_batchnorm, reset_parameters
+from holdfast.nets.copies import move_towards, replace_batchnorm, reset_parameters
 from holdfast.nets.inception_resnet import InceptionResNetV2
 from holdfast.nets.mlp import MLP
 from holdfast.nets.resnet import ResNet, resnet20, resnet32
@@ -15,6 +15,7 @@ __all__ = [
     "InceptionResNetV2",
     "ResNet",
     "build",
+    "move_towards",
     "replace_batchnorm",
     "reset_parameters",
     "resnet20",

@@ -1,4 +1,4 @@
-"""Further networks made from one: with other norms, or with weights drawn anew."""
+"""Further networks made from one: with other norms, with weights drawn anew, or with weights that follow it."""
 
 from __future__ import annotations
 
@@ -81,3 +81,29 @@ def _reset(net: nn.Module) -> None:
         reset = getattr(part, "reset_parameters", None) or getattr(part, "_reset_parameters", None)
         if callable(reset):
             reset()
+
+
+@torch.no_grad()
+def move_towards(mean: nn.Module, net: nn.Module, share: float) -> None:
+    """Move the weights of one network a share of the way to those of another of the same kind, in place.
+
+    The statistics of normalisation go along: those of one moment do not fit weights of many. Weights are paired by
+    their order and not by name, so that either network may be wrapped.
+
+    Parameters
+    ----------
+    mean: the network that is moved.
+    net: where to; it stays as it is.
+    share: in [0, 1]; 1 copies.
+
+    >>> mean, net = nn.Linear(1, 1), nn.Linear(1, 1)
+    >>> move_towards(mean, net, 1.0)
+    >>> torch.equal(mean.weight, net.weight)
+    True
+    """
+    torch._foreach_lerp_(list(mean.parameters()), list(net.parameters()), share)
+    for kept, now in zip(mean.buffers(), net.buffers(), strict=True):
+        if kept.is_floating_point():
+            kept.lerp_(now, share)
+        else:
+            kept.copy_(now)

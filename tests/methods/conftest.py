@@ -63,7 +63,7 @@ def matrix() -> list[list[float]]:
 
 
 @pytest.fixture
-def blobs():
+def flipped():
     """Three classes of points, of which a share is labelled as the next class."""
 
     def make(n=1500, wrong=0.4):

@@ -26,8 +26,8 @@ def test_rows_below_the_threshold_rows_are_flagged():
     assert flagged(areas, fake, 0.99).tolist() == [False, True, False, False]
 
 
-def test_wrong_labels_have_small_areas(blobs):
-    rows, method = blobs(1200, wrong=0.2), AUM(each=5)
+def test_wrong_labels_have_small_areas(flipped):
+    rows, method = flipped(1200, wrong=0.2), AUM(each=5)
     fit(rows, method, "mlp", epochs=14, batch_size=40)
     right = rows.y == rows.truth
     assert right[method.kept].double().mean() > 0.97

@@ -8,8 +8,8 @@ def test_the_contract_holds():
     check_method(ConfidentLearning(), neutral=ConfidentLearning(0))
 
 
-def test_wrong_labels_are_pruned_by_networks_that_have_not_seen_them(blobs):
-    rows, method = blobs(1200, wrong=0.2), ConfidentLearning(3, each=4)
+def test_wrong_labels_are_pruned_by_networks_that_have_not_seen_them(flipped):
+    rows, method = flipped(1200, wrong=0.2), ConfidentLearning(3, each=4)
     run = fit(rows, method, "mlp", epochs=16, batch_size=40)
     right = rows.y == rows.truth
     assert right[method.kept].double().mean() > 0.95
@@ -19,8 +19,8 @@ def test_wrong_labels_are_pruned_by_networks_that_have_not_seen_them(blobs):
     assert torch.allclose(method.expected.sum(1), torch.ones(1200), atol=1e-4)
 
 
-def test_a_run_too_short_for_its_folds_still_ends(blobs):
-    run = fit(blobs(200), ConfidentLearning(5), "mlp", epochs=3, batch_size=40)
+def test_a_run_too_short_for_its_folds_still_ends(flipped):
+    run = fit(flipped(200), ConfidentLearning(5), "mlp", epochs=3, batch_size=40)
     assert len(run.history) == 3
 
 

@@ -22,8 +22,8 @@ def fast(parameters):
     return torch.optim.Adam(parameters, lr=0.01)
 
 
-def test_the_matrix_is_estimated_and_training_starts_again(blobs):
-    rows, method = blobs(), Forward(estimate=4)
+def test_the_matrix_is_estimated_and_training_starts_again(flipped):
+    rows, method = flipped(), Forward(estimate=4)
     net = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
     begun = [p.clone() for p in net.parameters()]
     test = Rows(rows.x, rows.truth, rows.classes)
@@ -39,8 +39,8 @@ def test_the_matrix_is_estimated_and_training_starts_again(blobs):
     assert run.last >= plain.last - 0.02
 
 
-def test_a_run_that_was_cut_short_in_the_first_training_goes_on(tmp_path, blobs):
-    rows = blobs(300)
+def test_a_run_that_was_cut_short_in_the_first_training_goes_on(tmp_path, flipped):
+    rows = flipped(300)
 
     def train(out, epochs_seen=None):
         torch.manual_seed(3)

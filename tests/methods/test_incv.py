@@ -21,8 +21,8 @@ def test_rates_of_the_specification():
         assert method.forget() == pytest.approx(told, abs=1e-6)
 
 
-def test_rows_that_agree_are_trusted(blobs):
-    rows, method = blobs(1500, wrong=0.3), INCV(rounds=2, each=5, symmetric=False)
+def test_rows_that_agree_are_trusted(flipped):
+    rows, method = flipped(1500, wrong=0.3), INCV(rounds=2, each=5, symmetric=False)
     run = fit(rows, method, "mlp", epochs=20, batch_size=40)
     right = rows.y == rows.truth
     # Networks that predict better than the labels they saw agree with more of them than the equation has it.

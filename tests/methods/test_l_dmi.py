@@ -42,10 +42,10 @@ def test_a_batch_without_a_class_teaches_nothing(on_tables, trained, logits):
     assert not grad.any()
 
 
-def test_it_goes_on_slowly_from_ordinary_training(blobs):
+def test_it_goes_on_slowly_from_ordinary_training(flipped):
     method = LDMI(warmup=4, pace=0.01)
     assert method.stages(8) == (Stage(0), Stage(4, 0.01))
-    run = fit(blobs(600), method, "mlp", epochs=8, batch_size=100)
+    run = fit(flipped(600), method, "mlp", epochs=8, batch_size=100)
     assert run.history["loss"].iloc[-1] > run.history["loss"].iloc[3]  # another loss
     assert run.history["train"].iloc[-1] > 0.5
 

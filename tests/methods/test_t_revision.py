@@ -30,10 +30,10 @@ def test_the_correction_learns_in_the_last_training_only(on_tables, trained, log
     torch.testing.assert_close(method.change.grad[0], told, atol=1e-5, rtol=0)
 
 
-def test_three_trainings(blobs):
+def test_three_trainings(flipped):
     method = TRevision(estimate=2, revise=0.5, pace=0.01)
     assert method.stages(10) == (Stage(0), Stage(2), Stage(6, 0.01))
-    run = fit(blobs(300), method, "mlp", epochs=10, batch_size=50)
+    run = fit(flipped(300), method, "mlp", epochs=10, batch_size=50)
     assert len(run.history) == 10
     assert method.change.abs().sum() > 0
 

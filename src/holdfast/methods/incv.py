@@ -13,7 +13,8 @@ from holdfast.errors import HoldfastError
 from holdfast.functional.forget import Ramp
 from holdfast.functional.reduce import keep_smallest, weighted_mean
 from holdfast.method import Batch, Nets, Plan, Stage, Step
-from holdfast.methods.staged import Staged, copy_weights, outputs_on
+from holdfast.methods.staged import Staged, outputs_on
+from holdfast.nets.copies import move_towards
 
 if TYPE_CHECKING:
     from holdfast.feed import Feed
@@ -95,7 +96,7 @@ class INCV(Staged):
             self.restart(nets)
             return
         for net in nets:
-            copy_weights(self.initial[0], net)
+            move_towards(net, self.initial[0], 1.0)
         chance = torch.Generator().manual_seed(data.generator.initial_seed() + 1 + epoch)
         self.side.copy_(torch.rand(len(data), generator=chance) < 0.5)
 

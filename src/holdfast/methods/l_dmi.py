@@ -11,7 +11,8 @@ from torch import Tensor
 
 from holdfast.errors import HoldfastError
 from holdfast.method import Batch, Nets, Plan, Stage, Step
-from holdfast.methods.staged import HeldOut, Staged, check_hold_out, copy_weights
+from holdfast.methods.staged import HeldOut, Staged, check_hold_out
+from holdfast.nets.copies import move_towards
 from holdfast.ranks import here
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class LDMI(Staged):
         if 0 < epoch <= first:
             self.held.look(nets[0], data, self.task.score)
         if epoch == first > 0:
-            copy_weights(self.held.best, nets[0])
+            move_towards(nets[0], self.held.best, 1.0)
 
     def plan(self, nets: Nets, data: Feed) -> Plan | None:
         return self.held.plan()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
 from holdfast.method import Method, Nets, Plan
+from holdfast.nets.copies import move_towards
 from holdfast.task import require_classes
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Staged(Method):
     def restart(self, nets: Nets) -> None:
         """Give the networks the weights that they began with."""
         for net, initial in zip(nets, self.initial, strict=True):
-            copy_weights(initial, net)
+            move_towards(net, initial, 1.0)
 
 
 class HeldOut(nn.Module):
@@ -66,7 +67,7 @@ class HeldOut(nn.Module):
             score = judge(outputs_on(net, data, self.rows.nonzero()[:, 0]), data.y[self.rows])
         if score > self.score or score == torch.inf:
             self.score.fill_(score)
-            copy_weights(net, self.best)
+            move_towards(self.best, net, 1.0)
 
     def forget(self) -> None:
         """Begin to judge anew."""
@@ -92,14 +93,3 @@ def outputs_on(net: nn.Module, data: Feed, rows: Tensor) -> Tensor:
         return torch.cat([net(x) for _, x in data.chunks(rows)]).float()
     finally:
         net.train(training)
-
-
-@torch.no_grad()
-def copy_weights(source: nn.Module, target: nn.Module) -> None:
-    """Parameters and buffers of one network into another of the same build, wrapped or not."""
-    for into, of in (
-        (target.parameters(), source.parameters()),
-        (target.buffers(), source.buffers()),
-    ):
-        for mine, theirs in zip(into, of, strict=True):
-            mine.copy_(theirs)

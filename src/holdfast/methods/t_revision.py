@@ -13,7 +13,7 @@ from holdfast.functional.reduce import weighted_mean
 from holdfast.functional.transition import Matrix
 from holdfast.method import Batch, Nets, Stage, Step
 from holdfast.methods.forward import Corrected
-from holdfast.methods.staged import copy_weights
+from holdfast.nets.copies import move_towards
 
 if TYPE_CHECKING:
     from holdfast.feed import Feed
@@ -82,7 +82,7 @@ class TRevision(Corrected):
         if first < epoch <= last:
             self.held.look(nets[0], data, self._agreement)
         if epoch == last:
-            copy_weights(self.held.best, nets[0])
+            move_towards(nets[0], self.held.best, 1.0)
 
     def judge(self, output: Tensor, y: Tensor) -> float:
         return float((output.argmax(1) == y).double().mean())
@@ -91,7 +91,7 @@ class TRevision(Corrected):
         return float(((output.softmax(1) @ self.matrix).argmax(1) == y).double().mean())
 
     def go_on(self, nets: Nets) -> None:
-        copy_weights(self.held.best, nets[0])
+        move_towards(nets[0], self.held.best, 1.0)
         self.held.forget()
 
     def corrected(self, output: Tensor, y: Tensor) -> Tensor:

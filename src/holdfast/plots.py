@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from holdfast.checkpoint import written_aside
 
@@ -72,6 +73,39 @@ def residuals(predicted: np.ndarray[Any, Any], given: np.ndarray[Any, Any], path
         figure.legend(loc="outside right center", frameon=False, markerscale=2.5)
     figure.suptitle(title)
     save(figure, path)
+
+
+def heat_map(matrix: Tensor, path: Path | str, names: Sequence[str] | None = None, *, title: str = "") -> None:
+    """How labels go wrong: a transition matrix as a picture, true classes down, given classes across.
+
+    Shares are written into the cells of up to twenty classes.
+
+    Shape: matrix (C, C).
+    """
+    from matplotlib.figure import Figure
+
+    share = matrix.detach().cpu().numpy()
+    classes = len(share)
+    names = [str(k) for k in range(classes)] if names is None else list(names)
+    side = min(12.0, 2.0 + 0.55 * classes)
+    figure = Figure(figsize=(side + 1.0, side), layout="constrained")
+    axis = figure.subplots()
+    shown = axis.imshow(share, vmin=0, vmax=1, cmap="Blues")
+    # With many classes each label would cover the next.
+    ticks = range(0, classes, max(1, classes // 25))
+    axis.set_xticks(ticks, [names[k] for k in ticks])
+    if max(map(len, names)) > 3:
+        axis.tick_params("x", rotation=60)
+    axis.set_yticks(ticks, [names[k] for k in ticks])
+    axis.set(xlabel="given label", ylabel="true class", title=title)
+    if classes <= 20:
+        for i in range(classes):
+            for j in range(classes):
+                if share[i, j] >= 0.005:
+                    colour, told = "white" if share[i, j] > 0.5 else "black", f"{share[i, j]:.2f}".removeprefix("0")
+                    axis.text(j, i, told, ha="center", va="center", color=colour, size=8)
+    figure.colorbar(shown, ax=axis, shrink=0.8, label="share of the true class")
+    save(figure, Path(path))
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -13,6 +13,7 @@ from holdfast.functional import (
     transition_by_joint,
 )
 from holdfast.functional.transition import checked_transition
+from holdfast.plots import heat_map
 
 LOGITS = torch.tensor([[2.0, 0.5, -1.0], [0.0, 1.0, 0.5], [-0.5, 0.2, 1.5], [1.2, 1.0, -0.3]])
 LABELS = torch.tensor([0, 2, 2, 1])
@@ -99,3 +100,15 @@ def test_mistakes_are_told():
         checked_transition(MATRIX * 2, 3)
     with pytest.raises(HoldfastError, match="quantile"):
         transition_by_anchors(ANCHORS, 1.5)
+
+
+def test_a_heat_map_is_drawn(tmp_path):
+    from PIL import Image
+
+    path = tmp_path / "t.png"
+    heat_map(MATRIX, path, ("ant", "beetle", "cricket"), title="how labels go wrong")
+    with Image.open(path) as picture:
+        assert picture.width > 400
+        assert len(picture.convert("RGB").getcolors(maxcolors=10**6)) > 50
+    heat_map(torch.eye(100), tmp_path / "many.png")
+    assert (tmp_path / "many.png").stat().st_size > 5_000

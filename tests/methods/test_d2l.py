@@ -104,6 +104,24 @@ def test_at_the_turning_point_the_weights_of_the_epoch_before_come_back(blobs):
     assert float(method.alpha) == pytest.approx(torch.tensor(-0.6 * 5 / 4).exp().item())
 
 
+@pytest.mark.parametrize(("dimension", "turns"), [(5.18, True), (5.16, False)])
+def test_the_bound_is_two_standard_deviations_of_the_window_itself(blobs, dimension, turns):
+    net, method = nn.Linear(2, 3), D2L()
+    method.begin([net], Feed(blobs))
+    for told in [*HISTORY[:-1], dimension]:  # 5.02 + 2 * 0.0748 = 5.17
+        method.follow(told, net, 0.2)
+    assert bool(method.turned) == turns
+
+
+def test_nothing_turns_before_start_and_window_are_over(blobs):
+    for jump, turns in ((3, False), (4, True)):
+        net, method = nn.Linear(2, 3), D2L(2, 2)
+        method.begin([net], Feed(blobs))
+        for epoch in range(jump + 1):
+            method.follow(9.0 if epoch == jump else 5.0, net, 0.2)
+        assert bool(method.turned) == turns
+
+
 def test_what_cannot_be_measured_counts_as_before(blobs):
     net = nn.Linear(2, 3)
     method = D2L(0, 2)
@@ -124,9 +142,9 @@ def test_a_network_that_has_died_trains_on(blobs):
     assert method.seen == 0
 
 
-@pytest.mark.parametrize("broken", [2, 5])
+@pytest.mark.parametrize("broken", [2, 4, 5])
 def test_window_weights_and_share_survive_a_checkpoint(resumes, blobs, broken):
-    # At the break both ways lie ahead, and then behind.
+    # The turning point lies ahead of the break, right after it, and behind.
     make = lambda: Told(5, 5, 4.9, 5.1, 9, 6, 5, 7, start=1, window=3)  # noqa: E731
     method = resumes(make, blobs, 8, broken)
     assert method.turned

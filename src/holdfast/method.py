@@ -158,7 +158,7 @@ class Weigh(Method):
         outputs = [net(batch.x) for net in nets]
         with torch.no_grad():
             detached = [output.detach() for output in outputs]
-            decided = self.weigh([here().gather(output) for output in detached], _whole(batch))
+            decided = self.weigh([here().gather(output) for output in detached], whole_batch(batch))
             weights = [weight[here().share(len(weight))] * batch.weight for weight in decided]
         total = torch.stack(
             [
@@ -169,7 +169,7 @@ class Weigh(Method):
         return Step(total, torch.stack(weights).mean(0), torch.stack(detached).mean(0))
 
 
-def _whole(batch: Batch) -> Batch:
+def whole_batch(batch: Batch) -> Batch:
     """The batch of which this process has a part."""
     ranks = here()
     if ranks.count == 1:

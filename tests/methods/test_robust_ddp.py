@@ -6,7 +6,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim import SGD
 
-from holdfast import D2L, ELR, GCE, DivideMix, ELRPlus, JoCoR, MentorNet, fit
+from holdfast import AUM, D2L, ELR, GCE, INCV, LDMI, PRLG, SPL, DivideMix, ELRPlus, JoCoR, MentorNet, fit
 from holdfast.methods.divide_mix import semi_supervised
 
 pytestmark = pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="torch has no gloo here")
@@ -43,8 +43,27 @@ def steep(parameters):
         lambda rows: MentorNet(reviewed=(range(60), rows.truth[:60]), burn_in=0.3, dropout=True),
         lambda rows: MentorNet(burn_in=0.3),
         lambda rows: Turning(0, 2, neighbours=5),
+        lambda rows: SPL(ramp=1),
+        lambda rows: PRLG(0.2, ramp=1),
+        lambda rows: INCV(rounds=1, each=2, ramp=0),
+        lambda rows: LDMI(warmup=2, pace=0.1),
+        lambda rows: AUM(each=1),
     ],
-    ids=["gce", "elr", "elr-plus", "jocor", "divide-mix", "mentor-net", "mentor-net set", "d2l"],
+    ids=[
+        "gce",
+        "elr",
+        "elr-plus",
+        "jocor",
+        "divide-mix",
+        "mentor-net",
+        "mentor-net set",
+        "d2l",
+        "spl",
+        "prl-g",
+        "incv",
+        "l-dmi",
+        "aum",
+    ],
 )
 def test_two_processes_train_what_one_trains(blobs, make):
     runs, methods = [], []

@@ -15,6 +15,7 @@ from holdfast.functional.reduce import keep_smallest, weighted_mean
 from holdfast.method import Batch, Nets, Plan, Stage, Step
 from holdfast.methods.staged import Staged, outputs_on
 from holdfast.nets.copies import move_towards
+from holdfast.ranks import here
 
 if TYPE_CHECKING:
     from holdfast.feed import Feed
@@ -152,7 +153,8 @@ class INCV(Staged):
             # A network trains on the half that the other judges.
             weights = [(trusted | ~side).float(), (trusted | side).float()]
         else:
-            first, second = (keep_smallest(self.task.losses(output, batch.y), self.forget()) for output in detached)
+            losses = [here().gather(self.task.losses(output, batch.y)) for output in detached]
+            first, second = (keep_smallest(loss, self.forget())[here().share(len(loss))] for loss in losses)
             weights = [second, first]
         weights = [weight * batch.weight for weight in weights]
         parts = [

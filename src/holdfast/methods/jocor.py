@@ -72,7 +72,7 @@ class JoCoR(Rated):
             detached = [output.detach() for output in outputs]
             kept = keep_smallest(ranks.gather(joint.detach()), self.forget)
             weight = kept[ranks.share(len(kept))] * batch.weight
-            self.observe(ranks.gather(batch.index), ranks.gather(detached[0]))
+            self.observe(batch.index, detached[0])
         counted = weight
         if twice:
             # At least one row, so that a batch of which nothing counts still has a graph.

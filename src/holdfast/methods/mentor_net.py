@@ -122,7 +122,7 @@ class MentorNet(Rated):
         with torch.no_grad():
             ranks = here()
             index = ranks.gather(batch.index)
-            self.observe(index, ranks.gather(output.detach()))
+            self.observe(batch.index, output.detach())
             percentile = ranks.gather(losses.detach()).float().quantile(1 - self.estimate.rate, interpolation="nearest")
             self.bar.mul_(self.momentum).add_((1 - self.momentum) * percentile)
             weight = self._weigh(losses.detach().float())

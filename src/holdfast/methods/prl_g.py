@@ -6,6 +6,7 @@ from holdfast.functional.persample import gradient_norms
 from holdfast.functional.reduce import keep_smallest, weighted_mean
 from holdfast.method import Batch, Nets, Step
 from holdfast.methods.rated import Rated
+from holdfast.ranks import here
 
 
 class PRLG(Rated):
@@ -34,7 +35,8 @@ class PRLG(Rated):
     def loss(self, nets: Nets, batch: Batch) -> Step:
         net, x, y = nets[0], batch.x, batch.y
         norms, output, losses = gradient_norms(net, self.task.losses, x, y)
-        weight = keep_smallest(norms, self.forget) * batch.weight
+        kept = keep_smallest(here().gather(norms), self.forget)
+        weight = kept[here().share(len(kept))] * batch.weight
         said = output.detach()
         self.observe(batch.index, said)
         if self.in_two() and bool((weight > 0).any()):

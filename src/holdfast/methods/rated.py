@@ -11,7 +11,8 @@ from torch import Tensor
 from holdfast.errors import HoldfastError
 from holdfast.functional.forget import Forget, as_ramp
 from holdfast.functional.reduce import check_forget_rate, weighted_mean
-from holdfast.method import Batch, Method, Nets, Step
+from holdfast.method import Batch, Method, Nets, Step, whole_batch
+from holdfast.ranks import here
 
 if TYPE_CHECKING:
     from holdfast.feed import Feed
@@ -108,7 +109,8 @@ class Rated(Method):
     def observe(self, index: Tensor, output: Tensor) -> None:
         """Keep what the first epochs expect of each row, for the automatic rate."""
         if self.rate == "auto" and bool(self.probing):
-            self.expected[index] = self.task.expected(output.float())
+            ranks = here()
+            self.expected[ranks.gather(index)] = self.task.expected(ranks.gather(output.float()))
 
     def in_two(self) -> bool:
         """Whether to train by a second forward pass through what is kept."""
@@ -128,7 +130,9 @@ class Filter(Rated):
             outputs = [net(batch.x) for net in nets]
         with torch.no_grad():
             detached = [output.detach() for output in outputs]
-            weights = [weight * batch.weight for weight in self.weigh(detached, batch)]
+            # Ranking is over the whole batch where several processes share it.
+            decided = self.weigh([here().gather(output) for output in detached], whole_batch(batch))
+            weights = [weight[here().share(len(weight))] * batch.weight for weight in decided]
             self.observe(batch.index, detached[0])
         parts = []
         for net, output, weight in zip(nets, outputs, weights, strict=True):

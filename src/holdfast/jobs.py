@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import signal
 import tempfile
 import traceback
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from holdfast.errors import HoldfastError
-from holdfast.launch import start_context
+from holdfast.launch import save_job, start_context
 
 
 class Failed(NamedTuple):
@@ -73,7 +72,7 @@ def _in_processes(jobs: Mapping[str, Callable[[], Any]], workers: int, threads: 
                 while waiting and len(running) < workers:
                     number, name = waiting.pop(0)
                     path = Path(folder) / f"job{number}"
-                    _send(jobs[name], path)
+                    save_job(jobs[name], path)
                     process: BaseProcess = context.Process(target=_work, args=(path, threads), name=f"holdfast-{name}")
                     process.start()
                     running[process.sentinel] = (name, process, path)
@@ -87,16 +86,6 @@ def _in_processes(jobs: Mapping[str, Callable[[], Any]], workers: int, threads: 
                 process.kill()
                 process.join()
     return {name: outcomes[name] for name in jobs}
-
-
-def _send(job: Callable[[], Any], path: Path) -> None:
-    try:
-        torch.save(job, path)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise HoldfastError(
-            f"jobs in several processes cannot take along what another process cannot import ({error}); "
-            "define functions and classes at the top level of a module, or run one job at a time"
-        ) from None
 
 
 def _work(path: Path, threads: int) -> None:

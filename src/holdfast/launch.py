@@ -49,13 +49,7 @@ def launch(work: Work, job: Any, count: int, accelerator: str, progress: Progres
     """
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         path = Path(folder) / "job"
-        try:
-            torch.save(job, path)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise HoldfastError(
-                f"training in several processes cannot take along what another process cannot import ({error}); "
-                "define functions and classes at the top level of a module"
-            ) from None
+        save_job(job, path)
         context = start_context(accelerator)
         port, threads = _free_port(), max(1, torch.get_num_threads() // count)
         processes: list[BaseProcess] = []
@@ -76,6 +70,17 @@ def launch(work: Work, job: Any, count: int, accelerator: str, progress: Progres
         finally:
             _end(processes)
         return torch.load(path.with_name("result"), map_location="cpu", weights_only=False)
+
+
+def save_job(job: Any, path: Path) -> None:
+    """Write what another process is to do."""
+    try:
+        torch.save(job, path)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise HoldfastError(
+            f"training in several processes cannot take along what another process cannot import ({error}); "
+            "define functions and classes at the top level of a module"
+        ) from None
 
 
 def start_context(accelerator: str) -> SpawnContext | ForkServerContext:

@@ -91,7 +91,7 @@ def squares(x: Any, v: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _tile(x: Any, v: Any, a: Any) -> None:
-    """The same for the 64 columns of a block."""
+    """The same for the columns of a block; a number that the compiler knows makes it a tenth faster."""
     axes = x.shape[0]
     for i in range(WIDTH):
         a[i] = np.float32(0)

@@ -41,8 +41,8 @@ def dense_bytes(n: int) -> int:
 
 
 def list_bytes(n: int, d: int) -> int:
-    """Coordinates three times over, what is known of each point, and lists of about 150 near points, moved once."""
-    return n * (16 * d + 100 + 150 * 8 * 2)
+    """Coordinates three times over, what is known of each point, and lists of up to 400 near points, moved once."""
+    return n * (16 * d + 100 + min(400, n // 5) * 8 * 2)
 
 
 def forecast(sizes: Sequence[int], d: int, workers: int) -> Forecast:

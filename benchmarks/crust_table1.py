@@ -205,7 +205,10 @@ def picture(found: pd.DataFrame, path: Path) -> None:
     from matplotlib.figure import Figure
 
     own = found[found["part"] == "mnist"]
-    noises = [n for n in ORDER if ((own["noise"] == n[0]) & (own["rate"] == n[1])).any()]
+    several = own.groupby(["noise", "rate"])["method"].nunique()
+    noises = [n for n in ORDER if several.get(n, 0) > 1]
+    if not noises:
+        return
     figure = Figure(figsize=(4.2 * min(2, len(noises)), 3.1 * ((len(noises) + 1) // 2) + 0.8), layout="constrained")
     axes = figure.subplots((len(noises) + 1) // 2, min(2, len(noises)), squeeze=False)
     handles: dict[str, Any] = {}

@@ -209,7 +209,10 @@ def picture(found: pd.DataFrame, path: Path) -> None:
     noises = [n for n in ORDER if several.get(n, 0) > 1]
     if not noises:
         return
-    figure = Figure(figsize=(4.2 * min(2, len(noises)), 3.1 * ((len(noises) + 1) // 2) + 0.8), layout="constrained")
+    figure = Figure(
+        figsize=(4.4 * min(2, len(noises)) + 2.2 * (len(noises) == 1), 3.1 * ((len(noises) + 1) // 2) + 0.8),
+        layout="constrained",
+    )
     axes = figure.subplots((len(noises) + 1) // 2, min(2, len(noises)), squeeze=False)
     handles: dict[str, Any] = {}
     colours = dict(zip(TABLE, (*COLOURS, "#7F7F7F", "#8B4513"), strict=False))
@@ -227,7 +230,7 @@ def picture(found: pd.DataFrame, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     for line in axes:
         line[0].set_ylabel("test accuracy (%)")
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
     save(figure, path)
 
 

@@ -263,7 +263,7 @@ def main() -> None:
         def keep(name: str, outcome: Any) -> None:
             if isinstance(outcome, Failed):
                 failed[name] = outcome.why
-                print(f"{name} failed: {outcome.why}", file=sys.stderr, flush=True)
+                print(f"{name} failed: {outcome.why}\n{outcome.trace}", file=sys.stderr, flush=True)
             elif outcome is not None:
                 results.get(by_name[name]._asdict(), lambda: outcome)
                 print(f"{name}: last ten {outcome['last10']}, best {outcome['best']}", flush=True)

@@ -22,6 +22,8 @@ class Failed(NamedTuple):
     """What came of a job that did not end well."""
 
     why: str
+    trace: str = ""
+    """Where it failed, unless it was a mistake that the sentence explains."""
 
 
 Done = Callable[[str, Any], None]
@@ -44,8 +46,9 @@ def run_jobs(
     threads: of the processor for each process, so that together they do not ask for more than there are.
     done: called with the name and the outcome as each job ends.
 
-    >>> run_jobs({"a": lambda: 1, "b": lambda: 1 / 0})
-    {'a': 1, 'b': Failed(why='ZeroDivisionError: division by zero')}
+    >>> found = run_jobs({"a": lambda: 1, "b": lambda: 1 / 0})
+    >>> found["a"], found["b"].why
+    (1, 'ZeroDivisionError: division by zero')
     """
     if workers < 1 or threads < 1:
         raise HoldfastError(f"jobs need at least one worker and one thread, not {workers} and {threads}")
@@ -56,7 +59,7 @@ def run_jobs(
         try:
             outcomes[name] = job()
         except Exception as error:
-            outcomes[name] = Failed(_told(error))
+            outcomes[name] = _failure(error)
         done(name, outcomes[name])
     return outcomes
 
@@ -97,9 +100,7 @@ def _work(path: Path, threads: int) -> None:
     try:
         made = job()
     except Exception as error:
-        if not isinstance(error, HoldfastError):
-            traceback.print_exc()
-        made = Failed(_told(error))
+        made = _failure(error)
     torch.save(made, path.with_suffix(".made"))
 
 
@@ -119,5 +120,7 @@ def _outcome(process: BaseProcess, path: Path) -> Any:
     return Failed(f"its process ended with exit code {code}")
 
 
-def _told(error: Exception) -> str:
-    return str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+def _failure(error: Exception) -> Failed:
+    if isinstance(error, HoldfastError):
+        return Failed(str(error))
+    return Failed(f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)))

@@ -142,7 +142,7 @@ def main() -> None:
     for name, (run, small) in runs.items():
         if options.only not in (None, name):
             continue
-        with Watch() as watch, Bar(name) as bar:
+        with Watch() as watch, Bar(name, unit="steps") as bar:
             found = run(bar)
         # Only now: what exact greedy frees would be used again by the runs and hide what they take.
         exact = exact or on_part(part, facility_location(part, few))

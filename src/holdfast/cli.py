@@ -230,7 +230,7 @@ def compare(
         rows, {name: _method(name, []) for name in names}, net, test=held_out, noise=noise, rate=rate, seeds=seeds,
         out=out, epochs=epochs, batch_size=batch_size, optimizer=_optimizer(optimizer, lr),
         schedule=_schedule(schedule), augment=_augment(augment, rows), device=device, precision=precision,
-        jobs=jobs, threads=max(1, threads), progress=lambda title: _bar(title, quiet),
+        jobs=jobs, threads=max(1, threads), progress=lambda title, unit: _bar(title, quiet, unit),
     )  # fmt: skip
     for run, why in summary.attrs["failed"].items():
         out_console.print(f"[red]{run} failed:[/red] {escape(why)}")
@@ -395,8 +395,8 @@ def _augment(wanted: bool | None, rows: Rows) -> Augment | None:
     return PadCropFlip() if wanted or (wanted is None and colour) else None
 
 
-def _bar(title: str, quiet: bool) -> Progress:
-    return Silent() if quiet else Bar(title)
+def _bar(title: str, quiet: bool, unit: str = "epochs") -> Progress:
+    return Silent() if quiet else Bar(title, unit=unit)
 
 
 def _array(x: Any) -> np.ndarray[Any, Any]:

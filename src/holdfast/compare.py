@@ -22,7 +22,8 @@ from holdfast.plots import curves
 from holdfast.progress import Count, Progress, Silent
 from holdfast.run import Run
 
-MakeProgress = Callable[[str], Progress]
+MakeProgress = Callable[[str, str], Progress]
+"""(title, what is counted) -> a bar."""
 
 
 def corrupted(rows: Rows, kind: str | None, rate: float, seed: int) -> Rows:
@@ -44,7 +45,7 @@ def compare(
     out: str | Path | None = None,
     jobs: int = 1,
     threads: int = 1,
-    progress: MakeProgress = lambda _: Silent(),
+    progress: MakeProgress = lambda title, unit: Silent(),
     **settings: Any,
 ) -> pd.DataFrame:
     """Train every method on every seed and sum up: one line a method.
@@ -72,12 +73,12 @@ def compare(
         f"{name}-{seed}": partial(
             _trial, rows, make, net, test, noise, rate, seed,
             None if out is None else Path(out) / f"{name}-{seed}",
-            None if jobs > 1 else progress(f"{name} {seed}" if seeds > 1 else name), settings,
+            None if jobs > 1 else progress(f"{name} {seed}" if seeds > 1 else name, "epochs"), settings,
         )
         for name, make in methods.items()
         for seed in range(seeds)
     }  # fmt: skip
-    with Count(progress("runs") if jobs > 1 else Silent(), len(trials)) as count:
+    with Count(progress("comparison", "runs") if jobs > 1 else Silent(), len(trials)) as count:
         found = run_jobs(trials, jobs, threads=threads, done=count.one)
     failed = {name: outcome.why for name, outcome in found.items() if isinstance(outcome, Failed)}
     if len(failed) == len(trials):

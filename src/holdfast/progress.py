@@ -44,13 +44,13 @@ class Silent:
 
 
 class Bar:
-    """One line that grows: epochs done, loss and test score of the last one, time left."""
+    """One line that grows: epochs (or what else is counted) done, loss and test score of the last one, time left."""
 
-    def __init__(self, title: str, console: Console | None = None) -> None:
+    def __init__(self, title: str, console: Console | None = None, unit: str = "epochs") -> None:
         self._bar = RichProgress(
             TextColumn(f"{title:12}"),
             BarColumn(),
-            TextColumn("{task.completed:5.1f}/{task.total:.0f} epochs"),
+            TextColumn(f"{{task.completed:5.1f}}/{{task.total:.0f}} {unit}"),
             TextColumn("{task.fields[said]}"),
             TimeRemainingColumn(),
             console=console or Console(stderr=True),
@@ -74,7 +74,7 @@ class Bar:
 
 
 class Count:
-    """So many of so many runs, on a bar of epochs or none."""
+    """So many of so many runs, on a bar or none."""
 
     def __init__(self, bar: Progress, total: int) -> None:
         self._bar = bar

@@ -35,6 +35,8 @@ def test_three_trainings(flipped):
     assert method.stages(10) == (Stage(0), Stage(2), Stage(6, 0.01))
     run = fit(flipped(300), method, "mlp", epochs=10, batch_size=50)
     assert len(run.history) == 10
+    # What judges the epochs of a training is never trained on.
+    assert (run.history["coverage"] == 0.9).all()
     assert method.change.abs().sum() > 0
 
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
+from holdfast.functional.lots import row_lots
 from holdfast.method import Batch, Nets, Plan, Stage, Step
-from holdfast.methods.staged import Staged
+from holdfast.methods.staged import Staged, even_stages, quarter
 from holdfast.ranks import here
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class AUM(Staged):
         n, classes = len(data), data.task.outputs
         chance = torch.Generator().manual_seed(data.generator.initial_seed())
         count = n // (classes + 1)
-        lots = torch.rand(n, generator=chance).argsort()
+        lots = row_lots(n, data.generator.initial_seed(), 0).argsort()
         fake = torch.full((RUNS, n), -1)
         for run in range(RUNS):
             rows = lots[run * count : (run + 1) * count]
@@ -75,11 +76,10 @@ class AUM(Staged):
 
     def length(self, epochs: int) -> int:
         """Epochs of each short training."""
-        return max(1, epochs // 4) if self.each is None else self.each
+        return quarter(self.each, epochs)
 
     def stages(self, epochs: int) -> Sequence[Stage]:
-        length = self.length(epochs)
-        return tuple(Stage(k * length) for k in range(RUNS + 1) if k == 0 or 0 < k * length < epochs)
+        return even_stages(RUNS, self.length(epochs), epochs)
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
         length = self.length(epochs)

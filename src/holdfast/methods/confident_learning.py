@@ -10,8 +10,9 @@ from torch import Tensor
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.confident import Prune, confident_suspects
+from holdfast.functional.lots import row_lots
 from holdfast.method import Nets, Plan, Stage
-from holdfast.methods.staged import Staged, outputs_on
+from holdfast.methods.staged import Staged, even_stages, outputs_on
 
 if TYPE_CHECKING:
     from holdfast.feed import Feed
@@ -59,10 +60,8 @@ class ConfidentLearning(Staged):
     def begin(self, nets: Nets, data: Feed) -> None:
         super().begin(nets, data)
         n = len(data)
-        # Drawn apart: the order of the batches must not depend on it.
-        lots = torch.rand(n, generator=torch.Generator().manual_seed(data.generator.initial_seed())).argsort()
         fold = torch.empty(n, dtype=torch.int64)
-        fold[lots] = torch.arange(n) % max(1, self.folds)
+        fold[row_lots(n, data.generator.initial_seed(), 0).argsort()] = torch.arange(n) % max(1, self.folds)
         self.register_buffer("fold", fold.to(data.device))
         self.register_buffer("expected", torch.zeros(n, data.task.outputs, device=data.device))
         self.register_buffer("kept", torch.ones(n, dtype=torch.bool, device=data.device))
@@ -74,8 +73,7 @@ class ConfidentLearning(Staged):
         return max(1, epochs // (2 * self.folds)) if self.folds else 0
 
     def stages(self, epochs: int) -> Sequence[Stage]:
-        length = self.length(epochs)
-        return tuple(Stage(k * length) for k in range(self.folds + 1) if k == 0 or k * length < epochs)
+        return even_stages(self.folds, self.length(epochs), epochs)
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
         length = self.length(epochs)

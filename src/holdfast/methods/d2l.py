@@ -16,6 +16,7 @@ from holdfast.functional.dimension import local_dimension
 from holdfast.functional.lots import row_lots
 from holdfast.functional.reduce import weighted_mean
 from holdfast.method import Batch, Method, Nets, Step
+from holdfast.methods.bootstrap import own_losses
 from holdfast.nets.copies import move_towards
 from holdfast.task import require_classes
 
@@ -122,7 +123,7 @@ class D2L(Method):
 
     def loss(self, nets: Nets, batch: Batch) -> Step:
         output = nets[0](batch.x)
-        given, own = self.task.losses(output, batch.y), -output.log_softmax(1).amax(1)
+        given, own = self.task.losses(output, batch.y), own_losses(output, "hard")
         alpha = float(self.alpha)
         return Step(
             weighted_mean(alpha * given + (1 - alpha) * own, batch.weight), alpha * batch.weight, output.detach()

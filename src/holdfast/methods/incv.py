@@ -11,9 +11,10 @@ from torch import Tensor
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.forget import Ramp
+from holdfast.functional.lots import row_lots
 from holdfast.functional.reduce import keep_smallest, weighted_mean
 from holdfast.method import Batch, Nets, Plan, Stage, Step
-from holdfast.methods.staged import Staged, outputs_on
+from holdfast.methods.staged import Staged, even_stages, outputs_on
 from holdfast.nets.copies import move_towards
 from holdfast.ranks import here
 
@@ -81,8 +82,7 @@ class INCV(Staged):
         return self.each if self.each is not None else max(1, epochs // (2 * self.rounds)) if self.rounds else 0
 
     def stages(self, epochs: int) -> Sequence[Stage]:
-        length = self.length(epochs)
-        return tuple(Stage(k * length) for k in range(self.rounds + 1) if k == 0 or k * length < epochs)
+        return even_stages(self.rounds, self.length(epochs), epochs)
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
         length = self.length(epochs)
@@ -98,8 +98,7 @@ class INCV(Staged):
             return
         for net in nets:
             move_towards(net, self.initial[0], 1.0)
-        chance = torch.Generator().manual_seed(data.generator.initial_seed() + 1 + epoch)
-        self.side.copy_(torch.rand(len(data), generator=chance) < 0.5)
+        self.side.copy_(row_lots(len(data), data.generator.initial_seed(), epoch) < 0.5)
 
     def _settle(self, nets: Nets, data: Feed) -> None:
         """Trust what agrees, and give up what looks worst."""

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
-from holdfast.method import Method, Nets, Plan
+from holdfast.feed import evaluate
+from holdfast.functional.lots import row_lots
+from holdfast.method import Method, Nets, Plan, Stage
 from holdfast.nets.copies import move_towards
 from holdfast.task import require_classes
 
@@ -48,10 +50,8 @@ class HeldOut(nn.Module):
 
     def __init__(self, share: float, net: nn.Module, data: Feed) -> None:
         super().__init__()
-        # Drawn apart: the order of the batches must not depend on it.
-        lots = torch.rand(len(data), generator=torch.Generator().manual_seed(data.generator.initial_seed()))
         held = torch.zeros(len(data), dtype=torch.bool)
-        held[lots.argsort()[: round(share * len(data))]] = True
+        held[row_lots(len(data), data.generator.initial_seed(), 0).argsort()[: round(share * len(data))]] = True
         self.register_buffer("rows", held.to(data.device))
         self.register_buffer("score", torch.tensor(-torch.inf, dtype=torch.float64))
         self.best = copy.deepcopy(net).requires_grad_(False)
@@ -84,12 +84,12 @@ def quarter(asked: int | None, epochs: int) -> int:
     return max(1, epochs // 4) if asked is None else asked
 
 
-@torch.no_grad()
+def even_stages(count: int, length: int, epochs: int) -> tuple[Stage, ...]:
+    """So many trainings of a length, and one of what is left."""
+    starts = {k * length for k in range(count + 1)}
+    return tuple(Stage(start) for start in sorted(starts) if start < epochs)
+
+
 def outputs_on(net: nn.Module, data: Feed, rows: Tensor) -> Tensor:
     """(M, q) outputs of a network for some rows, in evaluation mode."""
-    training = net.training
-    net.eval()
-    try:
-        return torch.cat([net(x) for _, x in data.chunks(rows)]).float()
-    finally:
-        net.train(training)
+    return evaluate(net, (x for _, x in data.chunks(rows))).float()

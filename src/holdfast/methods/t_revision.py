@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.reduce import weighted_mean
 from holdfast.functional.transition import Matrix
-from holdfast.method import Batch, Nets, Stage, Step
+from holdfast.method import Batch, Nets, Plan, Stage, Step
 from holdfast.methods.forward import Corrected
 from holdfast.nets.copies import move_towards
 
@@ -28,7 +27,8 @@ class TRevision(Corrected):
 
     Parameters
     ----------
-    transition, estimate, quantile, hold_out: see ``Corrected``; rows stay held out in all three trainings.
+    transition, estimate, quantile, hold_out: see ``Corrected``; rows stay held out in all three
+        trainings, and none are where T is given.
     revise: share of the epochs after the first training in which dT is learnt, in [0, 1); 0 never does.
     pace: factor on the learning rate in the last training; the paper's Adam goes from 0.001 to 5e-7.
 
@@ -100,9 +100,10 @@ class TRevision(Corrected):
         beta = (given * expected).sum(1) / (given * mixed).sum(1).clamp_min(1e-6)
         return (beta if self._revising else beta.detach()) * self.task.losses(output, y)
 
+    def plan(self, nets: Nets, data: Feed) -> Plan | None:
+        return self.held.plan()
+
     def loss(self, nets: Nets, batch: Batch) -> Step:
-        output = nets[0](batch.x)
-        losses = self.corrected(output, batch.y) if self._correcting else self.task.losses(output, batch.y)
+        step = super().loss(nets, batch)
         # The correction has a part in every loss, so that its gradient always exists.
-        total = weighted_mean(losses, batch.weight) + 0 * self.change.sum()
-        return Step(total, batch.weight, output.detach())
+        return step._replace(loss=step.loss + 0 * self.change.sum())

@@ -13,7 +13,7 @@ def test_the_bar_tells_epochs_loss_and_score(blobs):
         net="mlp",
         test=blobs,
         epochs=2,
-        progress=Bar("ordinary", Console(file=screen, width=120, force_terminal=True)),
+        progress=Bar("ordinary", console=Console(file=screen, width=120, force_terminal=True)),
     )
     told = screen.getvalue()
     assert "ordinary" in told

@@ -46,7 +46,7 @@ class Silent:
 class Bar:
     """One line that grows: epochs (or what else is counted) done, loss and test score of the last one, time left."""
 
-    def __init__(self, title: str, console: Console | None = None, unit: str = "epochs") -> None:
+    def __init__(self, title: str, unit: str = "epochs", console: Console | None = None) -> None:
         self._bar = RichProgress(
             TextColumn(f"{title:12}"),
             BarColumn(),

@@ -151,11 +151,10 @@ class Spy(Crust):
         self.seen["groups"].append(rows.tolist())
         super()._choose_in(rows, points, size, data)
 
-    def stop(self, nets):
+    def after_epoch(self, nets):
         evaluated = [part.evaluated for part in nets[0].modules() if isinstance(part, Counting)]
         told = {**self.seen, "kept": self.kept.tolist(), "evaluated": evaluated[0]}
         Path(self.folder, f"{here().rank}.json").write_text(json.dumps(told))
-        return False
 
 
 class Counting(nn.Linear):

@@ -101,6 +101,7 @@ def test_a_run_leaves_its_folder_and_loads(blobs, tmp_path):
     names = {p.name for p in out.iterdir()}
     assert names == {
         "run.json",
+        "start.safetensors",
         "history.csv",
         "ledger.npz",
         "checkpoint",

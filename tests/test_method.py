@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from holdfast import Feed, HoldfastError, Method, Plan, Rows, Stack, Stage, Weigh, check_method, fit
-from holdfast.method import Batch
+from holdfast.method import Batch, Epoch, Verdict
 
 
 def begun(method, rows, batch_size=20):
@@ -69,17 +69,18 @@ class Stopper(Method):
         self.after = after
         self.register_buffer("ended", torch.zeros(()))
 
-    def stop(self, nets):
+    def judge(self, epoch):
         self.ended += 1
-        return bool(self.ended >= self.after)
+        return Verdict(bool(self.ended == 1), "enough" if self.ended >= self.after else "")
 
 
 def test_a_stack_composes_and_clashes_raise(blobs):
     stack = Stack(Planner(), Stopper(2))
     nets, feed = begun(stack, blobs)
     assert stack.plan(nets, feed).index.tolist() == [0, 1, 2, 3, 4]
-    assert not stack.stop(nets)
-    assert stack.stop(nets)
+    epoch = Epoch(0, 10, nets[0], feed, 0.5, 0.5, 1.0)
+    assert stack.judge(epoch) == Verdict(True, "")
+    assert stack.judge(epoch) == Verdict(False, "enough")
     assert repr(stack) == "Stack(Planner(), Stopper(after=2))"
     with pytest.raises(HoldfastError, match="both define plan"):
         Stack(Planner(), Planner())

@@ -9,7 +9,7 @@ from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.fit import fit
 from holdfast.functional.reduce import robust_mean
-from holdfast.method import Batch, Method, Plan, Stack, Stage, Step, Weigh
+from holdfast.method import Batch, Epoch, Method, Plan, Stack, Stage, Step, Verdict, Weigh
 from holdfast.methods import (
     AUM,
     D2L,
@@ -42,6 +42,7 @@ from holdfast.methods import (
     TRevision,
 )
 from holdfast.run import Run
+from holdfast.stop import DistanceStop, NoisyValidationStop, TheoryStop, TrainAccuracyStop
 from holdfast.task import Classification, Regression, Task
 
 __all__ = [
@@ -65,8 +66,10 @@ __all__ = [
     "ConfidentLearning",
     "Crust",
     "Decoupling",
+    "DistanceStop",
     "DivideMix",
     "ELRPlus",
+    "Epoch",
     "Feed",
     "Forward",
     "HoldfastError",
@@ -76,6 +79,7 @@ __all__ = [
     "MentorNet",
     "Method",
     "MinSGD",
+    "NoisyValidationStop",
     "NormClip",
     "Plan",
     "Regression",
@@ -87,6 +91,9 @@ __all__ = [
     "Step",
     "TRevision",
     "Task",
+    "TheoryStop",
+    "TrainAccuracyStop",
+    "Verdict",
     "Weigh",
     "check_method",
     "compare",

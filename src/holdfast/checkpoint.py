@@ -18,7 +18,7 @@ from torch import Tensor
 
 from holdfast.errors import HoldfastError
 
-FORMAT = "1"
+FORMAT = "2"
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from holdfast.errors import HoldfastError
 from holdfast.feed import Augment, PadCropFlip
 from holdfast.fit import fit as fit_rows
 from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
-from holdfast.method import Method
+from holdfast.method import Method, Stack
 from holdfast.methods import METHODS
 from holdfast.methods.rated import Rated
 from holdfast.nets import NETS
@@ -40,6 +40,7 @@ from holdfast.plots import curves, residuals
 from holdfast.progress import Bar, Progress, Silent
 from holdfast.run import Run
 from holdfast.select.command import select
+from holdfast.stop import STOPS
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -127,6 +128,9 @@ def fit(
     label: Label = None,
     method: Annotated[str, typer.Option(help=f"How to train: {', '.join(METHODS)}.")] = "crust",
     options: Options = [],  # noqa: B006
+    stop: Annotated[
+        str | None, typer.Option(help=f"When to stop before wrong labels are learnt: {', '.join(STOPS)}.")
+    ] = None,
     task: TaskName = None,
     test: Test = "0.2",
     net: Net = "auto",
@@ -161,8 +165,9 @@ def fit(
         image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle,
     )  # fmt: skip
     made = _method(method, options)()
+    whole = made if stop is None else Stack(made, _stop(stop))
     run = fit_rows(
-        rows, made, net, test=held_out, epochs=epochs, batch_size=batch_size,
+        rows, whole, net, test=held_out, epochs=epochs, batch_size=batch_size,
         optimizer=_optimizer(optimizer, lr), schedule=_schedule(schedule), augment=_augment(augment, rows),
         seed=seed, device=device, devices=devices, strategy=strategy, precision=precision, out=out, resume=resume,
         tensorboard=tensorboard, progress=_bar(method, quiet),
@@ -363,6 +368,12 @@ def _method(name: str, options: Iterable[str]) -> Callable[[], Method]:
     return make
 
 
+def _stop(name: str) -> Method:
+    if name not in STOPS:
+        raise HoldfastError(f"no stop rule is called {name!r}; there are {', '.join(STOPS)}")
+    return STOPS[name]()
+
+
 def _option(text: str) -> tuple[str, Any]:
     name, found, value = text.partition("=")
     if not found:
@@ -377,7 +388,7 @@ def _optimizer(name: OptimizerName, rate: float | None) -> Callable[[Iterable[nn
     if rate is not None and not rate > 0:
         raise HoldfastError(f"a learning rate must be positive, not {rate:g}")
     if name is OptimizerName.adam:
-        return partial(Adam, lr=rate or 1e-3)
+        return partial(Adam, lr=rate or 1e-3, fused=True)
     return partial(SGD, lr=rate or 0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
 
 
@@ -412,11 +423,15 @@ def _set_threads(threads: int) -> None:
 
 
 def _tell(run: Run, rows: Rows, out: Path, metric: str) -> None:
-    end = run.history.iloc[-1]
-    if "test" in run.history:
+    end = run.history.iloc[run.kept]
+    if run.stopped:
+        out_console.print(f"stopped after epoch {len(run.history)}: {run.stopped}")
+    if "kept" in run.history and "test" in run.history:
+        out_console.print(f"test {metric}: {run.score:.4f} (epoch {run.kept + 1}), {run.best:.4f} (best epoch)")
+    elif "test" in run.history:
         out_console.print(f"test {metric}: {run.last:.4f} (mean of the last ten epochs), {run.best:.4f} (best epoch)")
     if end["coverage"] < 1:
-        kept = f"{end['coverage']:.1%} of the given labels trusted in the last epoch"
+        kept = f"{end['coverage']:.1%} of the given labels trusted in epoch {run.kept + 1}"
         sure = f", {end['purity']:.1%} of those right" if "purity" in end else ""
         out_console.print(kept + sure)
     out_console.print(f"{len(rows)} rows, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}")

@@ -19,16 +19,16 @@ from torch.optim import Adam, Optimizer
 from holdfast import checkpoint
 from holdfast.data.rows import Rows, as_rows
 from holdfast.errors import Died, Diverged, HoldfastError
-from holdfast.feed import Augment, Feed, outputs_of
+from holdfast.feed import Augment, Feed
 from holdfast.functional.schedules import Cosine, Schedule
 from holdfast.launch import check_devices, launch
 from holdfast.ledger import Ledger
-from holdfast.method import Method, Plan, Stage
+from holdfast.method import Method
 from holdfast.nets import build, reset_parameters
 from holdfast.progress import Progress, Silent
 from holdfast.ranks import here
-from holdfast.run import Run, RunFolder, describe
-from holdfast.task import Task
+from holdfast.run import START, Run, RunFolder, describe
+from holdfast.training import Training, bare, coverage, test_score, weights_of
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -61,101 +61,6 @@ class Job:
     watch: Watch | None
     going_on: bool = False
     random: torch.Tensor | None = None
-
-
-@dataclass
-class Training:
-    """All that changes while a network trains, and how to save it."""
-
-    fabric: Fabric
-    nets: list[nn.Module]
-    method: Method
-    feed: Feed
-    optimizer: Optimizer
-    schedule: Schedule
-    ledger: Ledger
-    epochs: int
-    history: list[dict[str, float]]
-    stopped: bool = False
-
-    def epoch(self, epoch: int, tick: Callable[[float], None]) -> tuple[float, Plan | None]:
-        """Train for one epoch; the mean loss and what was trained on."""
-        nets, method, feed = self.nets, self.method, self.feed
-        stage, length = self._stage(epoch)
-        if epoch and epoch == stage.start:
-            self.optimizer.state.clear()
-        method.before_epoch(nets, feed, epoch, self.epochs)
-        plan = method.plan(nets, feed)
-        self.ledger.plan(plan)
-        steps, total = feed.steps(plan), torch.zeros((), device=feed.device)
-        for number, batch in enumerate(feed.batches(plan, method.views)):
-            self._set_rate(stage.rate * self.schedule((epoch - stage.start + number / steps) / length))
-            step = method.loss(nets, batch)
-            self.optimizer.zero_grad()
-            self.fabric.backward(step.loss)
-            self._agree()
-            method.after_backward(nets)
-            self.optimizer.step()
-            method.after_step(nets)
-            self.ledger.record(batch, step)
-            total += step.loss.detach()
-            tick((number + 1) / steps)
-        self.ledger.flush()
-        ranks = feed.ranks
-        self.stopped = any(ranks.objects(method.stop(nets)))
-        return float(ranks.total(total)) / ranks.count / steps, plan
-
-    def _agree(self) -> None:
-        """What DDP leaves to each process: gradients of the method's own parameters, and running statistics."""
-        ranks = self.feed.ranks
-        if ranks.count == 1:
-            return
-        own = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
-        for parameter in own:
-            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        ranks.average([parameter.grad for parameter in own if parameter.grad is not None])
-        ranks.average([buffer for net in self.nets for buffer in net.buffers() if buffer.is_floating_point()])
-
-    def _stage(self, epoch: int) -> tuple[Stage, int]:
-        """The part of training to which an epoch belongs, and its length in epochs."""
-        stages = self.method.stages(self.epochs)
-        at = max(k for k, stage in enumerate(stages) if stage.start <= epoch)
-        end = stages[at + 1].start if at + 1 < len(stages) else self.epochs
-        return stages[at], end - stages[at].start
-
-    def _set_rate(self, factor: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * factor
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "nets": [dict(net.state_dict()) for net in self.nets],
-            "method": dict(self.method.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
-            "ledger": self.ledger.state_dict(),
-            "history": self.history,
-            "stopped": self.stopped,
-            "shuffle": self.feed.generator.get_state(),
-            "random": self._random(),
-        }
-
-    def _random(self) -> Any:
-        """The random state, or in several processes that of each."""
-        states = self.feed.ranks.objects(checkpoint.random_state())
-        return states[0] if len(states) == 1 else states
-
-    def restore(self, state: dict[str, Any]) -> None:
-        for net, saved in zip(self.nets, state["nets"], strict=True):
-            net.load_state_dict(saved)
-        self.method.load_state_dict(state["method"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.ledger.load_state_dict(state["ledger"])
-        self.history = state["history"]
-        self.stopped = state["stopped"]
-        self.feed.generator.set_state(state["shuffle"])
-        states = state["random"] if isinstance(state["random"], list) else [state["random"]]
-        # Going on with more processes than before, the further ones share states.
-        checkpoint.set_random_state(states[self.feed.ranks.rank % len(states)])
 
 
 def fit(
@@ -233,8 +138,11 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
     """The loop over the epochs, in this process alone or as one of several."""
     folder, ranks = job.folder, here()
     training = _prepare(job)
-    if saved is not None:
+    if saved is not None and folder is not None:
         training.restore(saved)
+        training.start = folder.start(training.feed.device)
+    elif folder is not None and ranks.first:
+        checkpoint.write_tensors(folder.path / START, training.start)
     writer = _tensorboard(folder, len(training.history)) if job.tensorboard and ranks.first else None
     with progress as bar:
         for epoch in range(len(training.history), job.epochs):
@@ -244,10 +152,13 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
             loss, plan = training.epoch(epoch, lambda share, e=epoch: bar.at(e + share, job.epochs))  # type: ignore[misc]
             if not math.isfinite(loss):
                 raise _diverged(epoch, folder)
+            judged = training.judge(epoch)
             spent = sum(ranks.objects(time.process_time() - cpu))
             seconds = {"seconds": time.perf_counter() - wall, "cpu_seconds": spent}
-            line = {"epoch": float(epoch), "loss": loss, **_coverage(plan, job.rows, training.feed.task), **seconds}
-            line |= _scores(training, job.held_out)
+            line = {"epoch": float(epoch), "loss": loss, **coverage(plan, job.rows, training.feed.task), **seconds}
+            line |= judged
+            if job.held_out is not None:
+                line["test"] = test_score(training, job.held_out)
             if job.watch is not None and ranks.first:
                 line |= job.watch(epoch, job.method.predictor(training.nets))
             training.history.append(line)
@@ -265,8 +176,8 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
 
 def _finish(job: Job, training: Training) -> Run:
     out = None if job.folder is None else job.folder.path
-    best = bare(job.method.predictor(training.nets))
-    run = Run(best, job.rows, training.history, training.ledger.arrays(), job.asked, out=out)
+    net = training.predictor()
+    run = Run(net, job.rows, training.history, training.ledger.arrays(), job.asked, out=out, stopped=training.stopped)
     if job.folder is not None:
         job.folder.finish(run)
     return run
@@ -326,7 +237,8 @@ def _prepare(job: Job) -> Training:
         torch.manual_seed(job.feeding["seed"] + feed.ranks.rank)  # dropout must not strike the same units everywhere
     optimizer = cast(Optimizer, fabric.setup_optimizers(made))
     ledger = Ledger(feed.y, feed.task)
-    return Training(fabric, wrapped, method, feed, optimizer, job.schedule, ledger, job.epochs, [])
+    start = weights_of(nets[0])
+    return Training(fabric, wrapped, method, feed, optimizer, job.schedule, ledger, job.epochs, [], start)
 
 
 def _fabric(engine: dict[str, Any]) -> Fabric:
@@ -343,37 +255,6 @@ def _fabric(engine: dict[str, Any]) -> Fabric:
     fabric = Fabric(**engine, strategy="ddp", plugins=[LightningEnvironment()])
     fabric.launch()
     return fabric
-
-
-def bare(net: nn.Module) -> nn.Module:
-    """The network itself, without the wrapper that the engine has put around it."""
-    return cast(nn.Module, getattr(net, "module", net))
-
-
-def _coverage(plan: Plan | None, rows: Rows, task: Task) -> dict[str, float]:
-    """The share of rows trained towards their given labels and, where the truth is known, how many are right."""
-    if plan is None:
-        return {"coverage": 1.0}
-    index = plan.index.cpu()
-    if plan.target is not None:
-        index = index[task.agrees(plan.target.cpu()[index], rows.y[index])]
-    line = {"coverage": len(index) / len(rows)}
-    if rows.truth is not None and len(index):
-        right = rows.y[index] == rows.truth[index]
-        line["purity"] = float(right.reshape(len(index), -1).all(1).double().mean())
-    return line
-
-
-def _scores(training: Training, held_out: Rows | None) -> dict[str, float]:
-    task, ledger = training.feed.task, training.ledger
-    line = {}
-    if task.metric == "accuracy":
-        line["train"] = float((ledger.prediction == training.feed.y).double().mean())
-    if held_out is not None:
-        net = training.method.predictor(training.nets)
-        output = outputs_of(net, held_out.x, training.feed.device)
-        line["test"] = task.score(output, held_out.y.to(output.device))
-    return line
 
 
 def _diverged(epoch: int, folder: RunFolder | None) -> Diverged:

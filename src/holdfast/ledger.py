@@ -90,6 +90,12 @@ class Ledger:
         self.prediction[index] = self._task.predict(output)
         self.probability[index] = self._task.confidence(output)
 
+    def agreement(self) -> float:
+        """How well the last predictions meet the given labels, over the rows that were seen."""
+        self.flush()
+        seen = self.seen > 0
+        return self._task.agreement(self.prediction[seen], self._y[seen])
+
     def arrays(self) -> dict[str, Tensor]:
         """What a run keeps: counts, means over what was seen, and the last prediction."""
         self.flush()

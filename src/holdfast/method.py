@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -72,6 +72,35 @@ class Stage(NamedTuple):
     """Factor on the learning rate."""
 
 
+class Epoch(NamedTuple):
+    """What is known at the end of an epoch."""
+
+    number: int
+    """From zero."""
+    epochs: int
+    """How many there are to be."""
+    net: nn.Module
+    """The network that predicts."""
+    data: Feed
+    distance: float
+    """How far the weights of the first network are from where they began, in lengths of where they began."""
+    agreement: float
+    """How well it fits the given labels: the score of what it said of each row when it was last seen."""
+    time: float
+    """The learning rates of all steps so far, summed: the clock of gradient flow."""
+
+
+class Verdict(NamedTuple):
+    """What a stop rule makes of an epoch."""
+
+    best: bool
+    """Whether it is the best so far: the weights of the last such epoch are what the run returns."""
+    stop: str = ""
+    """Why to stop here, as a sentence; empty: go on."""
+    measured: Mapping[str, float] | None = None
+    """Numbers for the history."""
+
+
 class Method(nn.Module):
     """Ordinary training, and the base of every other way to train.
 
@@ -130,9 +159,16 @@ class Method(nn.Module):
     def after_step(self, nets: Nets) -> None:
         """The optimizer has stepped."""
 
-    def stop(self, nets: Nets) -> bool:
-        """At the end of an epoch: end the training here?"""
-        return False
+    def after_epoch(self, nets: Nets) -> None:
+        """All steps of an epoch are done."""
+
+    def judge(self, epoch: Epoch) -> Verdict | None:
+        """After that: is this epoch the best, is it time to stop? None: no opinion, the last epoch counts."""
+        return None
+
+    def withhold(self, data: Feed) -> Tensor | None:
+        """(N,) marks of rows that no epoch is to train on, whoever plans it; None: none."""
+        return None
 
     def predictor(self, nets: Nets) -> nn.Module:
         """The network that predicts: evaluated, saved and returned."""
@@ -141,7 +177,12 @@ class Method(nn.Module):
     def batches(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> Iterator[Batch]:
         """The batches of one epoch in a loop of your own; ``fit`` does the same. Not a hook."""
         self.before_epoch(nets, data, epoch, epochs)
-        yield from data.batches(self.plan(nets, data), self.views)
+        yield from data.batches(self.planned(nets, data), self.views)
+
+    def planned(self, nets: Nets, data: Feed) -> Plan | None:
+        """The plan of an epoch without the rows that are withheld. Not a hook."""
+        plan, withheld = self.plan(nets, data), self.withhold(data)
+        return plan if withheld is None else _without(plan, withheld)
 
 
 class Weigh(Method):
@@ -181,8 +222,8 @@ def whole_batch(batch: Batch) -> Batch:
 class Stack(Method):
     """Several methods as one: ``Stack(Crust(), DistanceStop())``.
 
-    At most one member plans, makes the loss, names the predictor or has stages; a clash raises here.
-    The other hooks run in the order given, and training stops when any member says so.
+    At most one member plans, makes the loss, names the predictor, has stages or judges epochs; a clash raises here.
+    The other hooks run in the order given.
     """
 
     def __init__(self, *members: Method) -> None:
@@ -194,6 +235,7 @@ class Stack(Method):
         self._loser = _sole(members, "loss")
         self._predicting = _sole(members, "predictor")
         self._staged = _sole(members, "stages")
+        self._judging = _sole(members, "judge")
         networks = {member.networks for member in members if member.networks > 1}
         if len(networks) > 1:
             raise HoldfastError(f"stacked methods ask for different numbers of networks: {sorted(networks)}")
@@ -232,12 +274,34 @@ class Stack(Method):
         for member in self._all():
             member.after_step(nets)
 
-    def stop(self, nets: Nets) -> bool:
-        said = [member.stop(nets) for member in self._all()]  # each member sees the end of each epoch
-        return any(said)
+    def after_epoch(self, nets: Nets) -> None:
+        for member in self._all():
+            member.after_epoch(nets)
+
+    def judge(self, epoch: Epoch) -> Verdict | None:
+        return self._all()[self._judging].judge(epoch)
+
+    def withhold(self, data: Feed) -> Tensor | None:
+        marks = [mark for mark in (member.withhold(data) for member in self._all()) if mark is not None]
+        return torch.stack(marks).any(0) if marks else None
 
     def predictor(self, nets: Nets) -> nn.Module:
         return self._all()[self._predicting].predictor(nets)
+
+
+def _without(plan: Plan | None, withheld: Tensor) -> Plan:
+    """A plan less some rows; a row whose partner is one of them is mixed with itself."""
+    if plan is None:
+        return Plan((~withheld).nonzero()[:, 0])
+    index = plan.index.to(withheld.device)
+    kept = ~withheld[index]
+    some = {
+        name: part[kept.to(part.device)] for name in ("weight", "share") if (part := getattr(plan, name)) is not None
+    }
+    if plan.partner is not None:
+        partner = plan.partner.to(withheld.device)[kept]
+        some["partner"] = torch.where(withheld[partner], index[kept], partner)
+    return plan._replace(index=index[kept], **some)
 
 
 def _sole(members: Sequence[Method], hook: str) -> int:

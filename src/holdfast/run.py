@@ -23,6 +23,7 @@ from holdfast.method import Method
 from holdfast.nets import build
 from holdfast.task import Task, task_of
 
+START = "start.safetensors"
 LAST = 10
 """Epochs whose mean score stands for the end of a run."""
 
@@ -36,6 +37,7 @@ class Run:
     history: one line an epoch: loss, coverage of the plan, scores, seconds.
     ledger: one line a row: times seen and selected, mean trust, loss, margin and gradient norm, last prediction.
     asked: the settings, as written to ``run.json``.
+    stopped: why a stop rule ended the training; empty where none did.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class Run:
         ledger: Mapping[str, Tensor],
         asked: Mapping[str, Any],
         out: Path | None = None,
+        stopped: str = "",
     ) -> None:
         self.net = net
         self.rows = rows
         self.history = pd.DataFrame(list(history))
         self.asked = dict(asked)
         self.out = out
+        self.stopped = stopped
         self._ledger = dict(ledger)
 
     @classmethod
@@ -65,7 +69,7 @@ class Run:
         with np.load(path / "ledger.npz", allow_pickle=False) as file:
             ledger = {name: torch.from_numpy(file[name]) for name in file.files}
         history = pd.read_csv(path / "history.csv").to_dict("records")
-        return cls(net, None, history, ledger, asked, path)  # type: ignore[arg-type]
+        return cls(net, None, history, ledger, asked, path, RunFolder(path).stopped())  # type: ignore[arg-type]
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -97,6 +101,17 @@ class Run:
     def best(self) -> float:
         """Test score of the best epoch: chosen by looking at the test, so only for comparison with ``last``."""
         return float(self._test.max())
+
+    @property
+    def kept(self) -> int:
+        """The epoch, from zero, whose network this is: the last, or the one that a stop rule held for the best."""
+        judged = self.history.get("kept")
+        return len(self.history) - 1 if judged is None else int(judged.to_numpy().nonzero()[0].max(initial=0))
+
+    @property
+    def score(self) -> float:
+        """Test score of the network that the run returns."""
+        return float(self._test.iloc[self.kept])
 
     @property
     def _test(self) -> pd.Series[float]:
@@ -138,6 +153,16 @@ class RunFolder:
     @property
     def checkpoint(self) -> Path:
         return self.path / "checkpoint" / "last.safetensors"
+
+    def start(self, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+        """The weights that training began with."""
+        return {name: value.to(device) for name, value in checkpoint.read_tensors(self.path / START)[0].items()}
+
+    def stopped(self) -> str:
+        try:
+            return (self.path / "stopped.txt").read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return ""
 
     def settings(self) -> dict[str, Any]:
         try:
@@ -185,6 +210,8 @@ class RunFolder:
     def finish(self, run: Run) -> None:
         checkpoint.write_tensors(self.path / "model.safetensors", dict(run.net.state_dict()))
         self._write_history(run.history.to_dict("records"))  # type: ignore[arg-type]
+        if run.stopped:
+            checkpoint.write_text(self.path / "stopped.txt", f"{run.stopped}\n")
         with checkpoint.written_aside(self.path / "ledger.npz") as aside, open(aside, "wb") as file:
             np.savez_compressed(file, **{name: value.cpu().numpy() for name, value in run._ledger.items()})  # type: ignore[arg-type]
 

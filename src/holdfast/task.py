@@ -92,8 +92,12 @@ class Task(ABC):
         """(B,) how far the output leans towards the label, negative where it leans away."""
 
     @abstractmethod
+    def agreement(self, predicted: Tensor, y: Tensor) -> float:
+        """How well predictions meet labels, one number for all rows: larger is better, 1 at best."""
+
     def score(self, output: Tensor, y: Tensor) -> float:
-        """One number for all rows, larger is better."""
+        """The same of outputs."""
+        return self.agreement(self.predict(output), y)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.outputs})"
@@ -176,8 +180,8 @@ class Classification(Task):
         others = output.scatter(1, label, -torch.inf)
         return output.gather(1, label)[:, 0] - others.amax(1)
 
-    def score(self, output: Tensor, y: Tensor) -> float:
-        return float((self.predict(output) == y).double().mean())
+    def agreement(self, predicted: Tensor, y: Tensor) -> float:
+        return float((predicted == y).double().mean())
 
     def top(self, output: Tensor, y: Tensor, k: int = 5) -> float:
         """The share of rows whose label is among the k largest outputs; of equal ones the first counts as larger."""
@@ -257,9 +261,9 @@ class Regression(Task):
         distance: Tensor = (output - y).norm(dim=1)
         return -distance
 
-    def score(self, output: Tensor, y: Tensor) -> float:
-        output, y = output.double(), y.double()
-        residual = (y - output).square().sum(0)
+    def agreement(self, predicted: Tensor, y: Tensor) -> float:
+        predicted, y = predicted.double(), y.double()
+        residual = (y - predicted).square().sum(0)
         total = (y - y.mean(0)).square().sum(0)
         # A constant target has nothing to explain: 1 where it is met exactly, else 0, as scikit-learn has it.
         flat = (residual == 0).double()

@@ -184,7 +184,7 @@ def test_settling_is_the_share_of_expected_predictions_in_training(blobs, ask_to
         same += int((step.output.argmax(1) == before[batch.index]).sum())
     assert 0 < same < 240
     if ask_to_stop:
-        assert method.stop([net]) is False
+        assert method.after_epoch([net]) is None
     else:
         method.before_epoch([net], feed, 11, 30)
     assert float(method.settled) == pytest.approx(same / 240)

@@ -229,13 +229,12 @@ class Crust(Method):
             self.counted += torch.tensor([stayed * count, count], dtype=torch.float64)
         return step
 
-    def stop(self, nets: Nets) -> bool:
+    def after_epoch(self, nets: Nets) -> None:
         self._tally()
-        return False
 
     def _tally(self) -> None:
         """Put into the state what was counted in an epoch: at its end, so that a checkpoint is complete, and before the
-        next one for a loop that never asks whether to stop."""
+        next one for a loop that never says so."""
         stayed, seen = here().total(self.counted).tolist()
         if seen:
             self.settled.fill_(stayed / seen)

@@ -77,13 +77,13 @@ class Corrected(Staged):
         first = self.first(epochs)
         self._correcting = epoch >= first
         if 0 < epoch <= first:
-            self.held.look(nets[0], data, self.judge)
+            self.held.look(nets[0], data, self.value)
         if epoch == first > 0:
             expected = self.task.expected(data.outputs(self.held.best))
             self.matrix.copy_(transition_by_anchors(expected, self.quantile))
             self.go_on(nets)
 
-    def judge(self, output: Tensor, y: Tensor) -> float:
+    def value(self, output: Tensor, y: Tensor) -> float:
         """How good a network of the first training is, from what it makes of held-out rows."""
         return -float(self.task.losses(output, y).mean())
 

@@ -13,6 +13,7 @@ from holdfast.functional.forget import Forget, as_ramp
 from holdfast.functional.reduce import check_forget_rate, weighted_mean
 from holdfast.method import Batch, Method, Nets, Step, whole_batch
 from holdfast.ranks import here
+from holdfast.task import Task
 
 if TYPE_CHECKING:
     from holdfast.feed import Feed
@@ -30,6 +31,24 @@ class Estimate(NamedTuple):
     rate: float
     low: float
     high: float
+
+
+def check_rate(rate: Rate) -> None:
+    if isinstance(rate, str):
+        if rate != "auto":
+            raise HoldfastError(f'a corruption rate is a number in [0, 1) or "auto", not {rate!r}')
+    else:
+        check_forget_rate(rate)
+
+
+def improve(interval: Tensor, task: Task, expected: Tensor, y: Tensor) -> bool:
+    """Take a new estimate of the share of wrong labels into (3,) rate, low and high; False once it is no better."""
+    found = task.wrong(expected, y)
+    before = float(interval[2])
+    better = before == 0 or task.still_learning(before, found[2])
+    if better:
+        interval.copy_(torch.tensor(found))
+    return better
 
 
 class Rated(Method):
@@ -51,11 +70,7 @@ class Rated(Method):
 
     def __init__(self, rate: Rate = "auto", *, ramp: int | Forget = 10, forwards: Forwards = "auto") -> None:
         super().__init__()
-        if isinstance(rate, str):
-            if rate != "auto":
-                raise HoldfastError(f'a corruption rate is a number in [0, 1) or "auto", not {rate!r}')
-        else:
-            check_forget_rate(rate)
+        check_rate(rate)
         if forwards not in get_args(Forwards):
             raise HoldfastError(f"forwards is one of {', '.join(get_args(Forwards))}, not {forwards!r}")
         as_ramp(ramp)
@@ -80,14 +95,8 @@ class Rated(Method):
             seen = ~self.expected.isnan().any(1)
             if not seen.any():
                 return
-            found = self.task.wrong(self.expected[seen], data.y[seen])
-            before = float(self.interval[2])
-            if before == 0 or self.task.still_learning(before, found[2]):
-                self.interval.copy_(torch.tensor(found))
-            else:
-                self.probing.fill_(False)
-            if epoch >= PROBE:
-                self.probing.fill_(False)
+            going_on = improve(self.interval, self.task, self.expected[seen], data.y[seen])
+            self.probing.fill_(going_on and epoch < PROBE)
 
     @property
     def estimate(self) -> Estimate:

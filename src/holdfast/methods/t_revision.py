@@ -84,7 +84,7 @@ class TRevision(Corrected):
         if epoch == last:
             move_towards(nets[0], self.held.best, 1.0)
 
-    def judge(self, output: Tensor, y: Tensor) -> float:
+    def value(self, output: Tensor, y: Tensor) -> float:
         return float((output.argmax(1) == y).double().mean())
 
     def _agreement(self, output: Tensor, y: Tensor) -> float:

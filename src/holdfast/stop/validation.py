@@ -1,0 +1,64 @@
+"""NoisyValidationStop: judge epochs by rows that training does not see, wrong labels and all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from holdfast.errors import HoldfastError
+from holdfast.functional.lots import row_lots
+from holdfast.method import Epoch, Method, Nets, Verdict
+from holdfast.methods.staged import outputs_on
+from holdfast.stop.distance import check_patience
+
+if TYPE_CHECKING:
+    from holdfast.feed import Feed
+
+
+class NoisyValidationStop(Method):
+    """Stop when the score on withheld rows no longer rises, and keep the epoch of the best.
+
+    Their labels are as wrong as all others. A network that learns wrong labels by heart learns those of its own rows,
+    not of these, and loses here what it loses on true labels, if less of it.
+
+    Parameters
+    ----------
+    share: of the rows that no epoch trains on.
+    patience: epochs in a row without a better score.
+    """
+
+    rows: Tensor
+    most: Tensor
+
+    def __init__(self, share: float = 0.1, patience: int = 5) -> None:
+        super().__init__()
+        if not 0 < share < 1:
+            raise HoldfastError(f"the share of withheld rows must lie between 0 and 1, not {share:g}")
+        check_patience(patience)
+        self.share = share
+        self.patience = patience
+
+    def begin(self, nets: Nets, data: Feed) -> None:
+        super().begin(nets, data)
+        count = max(1, round(self.share * len(data)))
+        rows = torch.zeros(len(data), dtype=torch.bool)
+        rows[row_lots(len(data), data.generator.initial_seed(), 0).argsort()[:count]] = True
+        self.register_buffer("rows", rows.to(data.device))
+        self.register_buffer("most", torch.tensor([-torch.inf, 0.0], dtype=torch.float64))
+
+    def withhold(self, data: Feed) -> Tensor:
+        return self.rows
+
+    def judge(self, epoch: Epoch) -> Verdict:
+        output = outputs_on(epoch.net, epoch.data, self.rows.nonzero()[:, 0])
+        score = self.task.score(output, epoch.data.y[self.rows])
+        most, at = self.most.tolist()
+        if score > most:
+            self.most.copy_(torch.tensor([score, epoch.number]))
+            return Verdict(best=True, measured={"withheld": score})
+        stop = ""
+        if epoch.number - at >= self.patience:
+            stop = f"the score on withheld rows was best in epoch {int(at) + 1} ({most:.4f}): its weights are kept"
+        return Verdict(best=False, stop=stop, measured={"withheld": score})

@@ -1,0 +1,190 @@
+"""What changes while a network trains, and one epoch of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from holdfast import checkpoint
+from holdfast.data.rows import Rows
+from holdfast.feed import Feed, outputs_of
+from holdfast.functional.schedules import Schedule
+from holdfast.ledger import Ledger
+from holdfast.method import Epoch, Method, Plan, Stage
+from holdfast.task import Task
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+@dataclass
+class Training:
+    """All that changes while a network trains, and how to save it."""
+
+    fabric: Fabric
+    nets: list[nn.Module]
+    method: Method
+    feed: Feed
+    optimizer: Optimizer
+    schedule: Schedule
+    ledger: Ledger
+    epochs: int
+    history: list[dict[str, float]]
+    start: dict[str, Tensor]
+    """The weights of the first network where it began."""
+    time: float = 0.0
+    """The learning rates of all steps, summed."""
+    stopped: str = ""
+    """Why a stop rule has ended the training."""
+    best: dict[str, Tensor] | None = None
+    """The weights of the epoch that a stop rule holds for the best."""
+
+    def epoch(self, epoch: int, tick: Callable[[float], None]) -> tuple[float, Plan | None]:
+        """Train for one epoch; the mean loss and what was trained on."""
+        nets, method, feed = self.nets, self.method, self.feed
+        stage, length = self._stage(epoch)
+        if epoch and epoch == stage.start:
+            self.optimizer.state.clear()
+        method.before_epoch(nets, feed, epoch, self.epochs)
+        plan = method.planned(nets, feed)
+        self.ledger.plan(plan)
+        steps, total = feed.steps(plan), torch.zeros((), device=feed.device)
+        for number, batch in enumerate(feed.batches(plan, method.views)):
+            self._set_rate(stage.rate * self.schedule((epoch - stage.start + number / steps) / length))
+            step = method.loss(nets, batch)
+            self.optimizer.zero_grad()
+            self.fabric.backward(step.loss)
+            self._agree()
+            method.after_backward(nets)
+            self.optimizer.step()
+            method.after_step(nets)
+            self.ledger.record(batch, step)
+            total += step.loss.detach()
+            tick((number + 1) / steps)
+        self.ledger.flush()
+        method.after_epoch(nets)
+        ranks = feed.ranks
+        return float(ranks.total(total)) / ranks.count / steps, plan
+
+    def judge(self, number: int) -> dict[str, float]:
+        """How far the network has gone and how well it fits the given labels, and what a stop rule makes of it."""
+        distance, agreement = distance_from(self.start, bare(self.nets[0])), self.ledger.agreement()
+        line = {"distance": distance, "train": agreement}
+        net = self.method.predictor(self.nets)
+        verdict = self.method.judge(Epoch(number, self.epochs, net, self.feed, distance, agreement, self.time))
+        if verdict is None:
+            return line
+        best, self.stopped = self.feed.ranks.objects((verdict.best, verdict.stop))[0]
+        if best:
+            self.best = {name: value.detach().clone() for name, value in bare(net).state_dict().items()}
+        return {**line, "kept": float(best), **(verdict.measured or {})}
+
+    def predictor(self) -> nn.Module:
+        """The network that the run returns: as it is, or as it was in the best epoch."""
+        net = bare(self.method.predictor(self.nets))
+        if self.best is not None:
+            net.load_state_dict(self.best)
+        return net
+
+    def _agree(self) -> None:
+        """What DDP leaves to each process: gradients of the method's own parameters, and running statistics."""
+        ranks = self.feed.ranks
+        if ranks.count == 1:
+            return
+        own = [parameter for parameter in self.method.parameters() if parameter.requires_grad]
+        for parameter in own:
+            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        ranks.average([parameter.grad for parameter in own if parameter.grad is not None])
+        ranks.average([buffer for net in self.nets for buffer in net.buffers() if buffer.is_floating_point()])
+
+    def _stage(self, epoch: int) -> tuple[Stage, int]:
+        """The part of training to which an epoch belongs, and its length in epochs."""
+        stages = self.method.stages(self.epochs)
+        at = max(k for k, stage in enumerate(stages) if stage.start <= epoch)
+        end = stages[at + 1].start if at + 1 < len(stages) else self.epochs
+        return stages[at], end - stages[at].start
+
+    def _set_rate(self, factor: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * factor
+        self.time += self.optimizer.param_groups[0]["lr"]
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "nets": [dict(net.state_dict()) for net in self.nets],
+            "method": dict(self.method.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "ledger": self.ledger.state_dict(),
+            "history": self.history,
+            "time": self.time,
+            "stopped": self.stopped,
+            "best": self.best,
+            "shuffle": self.feed.generator.get_state(),
+            "random": self._random(),
+        }
+
+    def _random(self) -> Any:
+        """The random state, or in several processes that of each."""
+        states = self.feed.ranks.objects(checkpoint.random_state())
+        return states[0] if len(states) == 1 else states
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for net, saved in zip(self.nets, state["nets"], strict=True):
+            net.load_state_dict(saved)
+        self.method.load_state_dict(state["method"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.ledger.load_state_dict(state["ledger"])
+        self.history = state["history"]
+        self.time = state["time"]
+        self.stopped = state["stopped"]
+        self.best = state["best"]
+        self.feed.generator.set_state(state["shuffle"])
+        states = state["random"] if isinstance(state["random"], list) else [state["random"]]
+        # Going on with more processes than before, the further ones share states.
+        checkpoint.set_random_state(states[self.feed.ranks.rank % len(states)])
+
+
+def weights_of(net: nn.Module) -> dict[str, Tensor]:
+    """A copy of the trained weights of a network."""
+    return {name: p.detach().clone() for name, p in net.named_parameters() if p.requires_grad}
+
+
+def distance_from(start: dict[str, Tensor], net: nn.Module) -> float:
+    """``||W - W_0|| / ||W_0||`` over all trained weights.
+
+    Reference: Li, Soltanolkotabi and Oymak, AISTATS 2020, Figure 3.
+    """
+    now = dict(net.named_parameters())
+    gone = sum(float((now[name].detach() - then).double().square().sum()) for name, then in start.items())
+    return math.sqrt(gone / max(sum(float(then.double().square().sum()) for then in start.values()), 1e-300))
+
+
+def bare(net: nn.Module) -> nn.Module:
+    """The network itself, without the wrapper that the engine has put around it."""
+    return cast(nn.Module, getattr(net, "module", net))
+
+
+def coverage(plan: Plan | None, rows: Rows, task: Task) -> dict[str, float]:
+    """The share of rows trained towards their given labels and, where the truth is known, how many are right."""
+    if plan is None:
+        return {"coverage": 1.0}
+    index = plan.index.cpu()
+    if plan.target is not None:
+        index = index[task.agrees(plan.target.cpu()[index], rows.y[index])]
+    line = {"coverage": len(index) / len(rows)}
+    if rows.truth is not None and len(index):
+        right = rows.y[index] == rows.truth[index]
+        line["purity"] = float(right.reshape(len(index), -1).all(1).double().mean())
+    return line
+
+
+def test_score(training: Training, held_out: Rows) -> float:
+    """Of the network that predicts."""
+    output = outputs_of(training.method.predictor(training.nets), held_out.x, training.feed.device)
+    return training.feed.task.score(output, held_out.y.to(output.device))

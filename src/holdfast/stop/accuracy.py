@@ -46,7 +46,7 @@ class TrainAccuracyStop(WrongShare):
         stop = ""
         if epoch.agreement > right and not self.probing:
             stop = (
-                f"it agrees with {epoch.agreement:.1%} of the given labels, and {right:.1%} are thought to be right: the "
-                f"weights of epoch {int(self.nearest[1]) + 1}, nearest to that, are kept"
+                f"it agrees with {epoch.agreement:.1%} of the given labels, and {right:.1%} are thought to be right: "
+                f"the weights of epoch {int(self.nearest[1]) + 1}, nearest to that, are kept"
             )
         return Verdict(best=best, stop=stop)

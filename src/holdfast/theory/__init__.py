@@ -9,20 +9,29 @@ from holdfast.theory.covariance import (
     separation,
     softplus_slopes,
 )
+from holdfast.theory.diagnosis import Diagnosis, diagnose
+from holdfast.theory.jacobian import Jacobian, Spectrum, spectrum
+from holdfast.theory.page import write_page
 from holdfast.theory.shallow import Shallow, descend
 
 __all__ = [
     "Clustered",
+    "Diagnosis",
+    "Jacobian",
     "Separation",
     "Shallow",
     "SignalSpace",
+    "Spectrum",
     "by_quadrature",
     "clusterable",
     "corrupted_clusters",
     "descend",
+    "diagnose",
     "nearest_labels",
     "probit_slopes",
     "relu_slopes",
     "separation",
     "softplus_slopes",
+    "spectrum",
+    "write_page",
 ]

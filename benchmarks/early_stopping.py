@@ -352,7 +352,7 @@ def figure6(options: argparse.Namespace, results: Path) -> Numbers:
         for name, colour in (("clean", COLOURS[0]), ("corrupted", COLOURS[1])):
             counts = np.sum([split(line[f"{name}_{moment}"]) for line in lines], 0)
             axis.stairs(counts, bins, color=colour, fill=True, alpha=0.65, label=name)
-        axis.set(title=f"iteration {moment}", xlabel="loss", ylabel="points", yscale="log")
+        axis.set(title=f"iteration {moment}", xlabel="loss", ylabel="points", yscale="log", xlim=(0, 0.9))
         axis.legend(frameon=False)
     for axis in (first, *rest):
         axis.grid(alpha=0.25)

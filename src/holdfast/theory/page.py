@@ -85,8 +85,8 @@ def panels(told: Diagnosis) -> Iterator[Panel]:
         yield Panel(
             "The Jacobian of a coreset",
             "Half of the trusted rows of the sample, chosen and weighted as CRUST does: "
-            f"alpha {found.alpha:.3g}, beta {found.beta:.3g}, epsilon {found.epsilon:.3g}. Theorem 4.1 asks for steps of {asked.rate:.2g} and {asked.iterations:.2g} "
-            "of them.",
+            f"alpha {found.alpha:.3g}, beta {found.beta:.3g}, epsilon {found.epsilon:.3g}. "
+            f"Theorem 4.1 asks for steps of {asked.rate:.2g} and {asked.iterations:.2g} of them.",
             lambda axis: _coreset(axis, told),
         )
 

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -43,6 +46,11 @@ def slow():
     return time.time()
 
 
+def endless(path):
+    path.write_text(str(os.getpid()))
+    time.sleep(600)
+
+
 def broken_method():
     raise ValueError("no such method today")
 
@@ -59,6 +67,39 @@ def test_one_failure_leaves_the_others_alone():
     assert found["broken"].why == "IndexError: list index out of range"
     assert "in broken" in found["broken"].trace
     assert found["gone"] == Failed("its process ended with exit code 3")
+
+
+def test_no_job_outlives_the_process_that_started_it(tmp_path):
+    script = (
+        "import sys; from pathlib import Path; from functools import partial; sys.path.insert(0, sys.argv[1])\n"
+        "from test_jobs import endless; from holdfast.jobs import run_jobs\n"
+        "if __name__ == '__main__':\n"
+        "    run_jobs({n: partial(endless, Path(sys.argv[2]) / n) for n in 'ab'}, 2)\n"
+    )
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    parent = subprocess.Popen([sys.executable, str(path), str(Path(__file__).parent), str(tmp_path)])
+    told = [tmp_path / "a", tmp_path / "b"]
+    assert _within(60, lambda: all(file.exists() and file.read_text() for file in told))
+    parent.kill()
+    parent.wait()
+    numbers = [int(file.read_text()) for file in told]
+    assert _within(20, lambda: not any(map(_alive, numbers)))
+
+
+def _within(seconds, true):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not true():
+        time.sleep(0.05)
+    return true()
+
+
+def _alive(number):
+    try:
+        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 def test_processes_share_the_cores_by_threads():

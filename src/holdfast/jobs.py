@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from holdfast.errors import HoldfastError
-from holdfast.launch import save_job, start_context
+from holdfast.launch import end_with_parent, save_job, start_context
 
 
 class Failed(NamedTuple):
@@ -94,6 +94,7 @@ def _in_processes(jobs: Mapping[str, Callable[[], Any]], workers: int, threads: 
 def _work(path: Path, threads: int) -> None:
     """In the process of a job: read it, do it, write what it made."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the calling process hears of it and ends this one
+    end_with_parent()
     torch.set_num_threads(threads)
     job = torch.load(path, weights_only=False)
     path.unlink()

@@ -237,7 +237,7 @@ def _rank(
     os.environ.update(environment)
     # Ctrl-C reaches all processes of a terminal; the one that waits answers for them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     where = {"LOCAL_RANK": rank, "NODE_RANK": 0, "WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ |= {name: str(value) for name, value in where.items()} | gloo_interface()
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
@@ -269,12 +269,17 @@ def _sendable(error: BaseException) -> BaseException:
     return error
 
 
-def _end_with_parent() -> None:
-    """An orphan would train on, and write where the next run writes."""
+def end_with_parent() -> None:
+    """In a process that was started here: end when the one that started it does, however that came about. An orphan
+    would train on, and write where the next run writes."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+
+    def watch() -> None:
+        if parent is not None:
+            wait([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def gloo_interface() -> dict[str, str]:

@@ -165,7 +165,7 @@ def trial(
     made = MAKERS[method]("auto" if kind == "natural" and rate == 0 else rate)
     run = fit(
         rows, made, small_net(rows.y.shape[1]), test=test, epochs=epochs, batch_size=batch, seed=seed, device="cpu",
-        optimizer=lambda p: Adam(p, lr=3e-4), schedule=Constant(),
+        optimizer=lambda p: Adam(p, lr=3e-4, fused=True), schedule=Constant(),
     )  # fmt: skip
     found = round(made.estimate.rate, 4) if hasattr(made, "estimate") else rate
     curve = " ".join(f"{value:.4f}" for value in run.history["test"])

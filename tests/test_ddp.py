@@ -17,7 +17,20 @@ from torch import nn
 from torch.optim import SGD
 from typer.testing import CliRunner
 
-from holdfast import Crust, HoldfastError, Method, Plan, Rows, Run, Weigh, checkpoint, fit, read
+from holdfast import (
+    Crust,
+    HoldfastError,
+    Method,
+    NoisyValidationStop,
+    Plan,
+    Rows,
+    Run,
+    Stack,
+    Weigh,
+    checkpoint,
+    fit,
+    read,
+)
 from holdfast.cli import app
 from holdfast.errors import Died, Diverged
 from holdfast.feed import PadCropFlip
@@ -101,6 +114,7 @@ def many_blobs(count):
         (Twins, {"batch_size": 49}),
         (Tempered, {"optimizer": SGD}),
         (SmallLoss, {"batch_size": 49}),
+        (lambda: Stack(Crust(warmup=1), NoisyValidationStop(0.2, patience=1)), {"epochs": 12}),
     ],
     ids=[
         "ordinary",
@@ -112,6 +126,7 @@ def many_blobs(count):
         "two networks",
         "own parameter",
         "ranking",
+        "stop rule",
     ],
 )
 def test_two_processes_train_what_one_trains(blobs, line, make, settings):
@@ -123,6 +138,7 @@ def test_two_processes_train_what_one_trains(blobs, line, make, settings):
     one, two = (train(rows, method, devices, **settings) for devices, method in zip((1, 2), methods, strict=True))
     for name, value in one.net.state_dict().items():
         torch.testing.assert_close(two.net.state_dict()[name], value, rtol=1e-4, atol=1e-5)
+    assert (one.stopped, one.kept) == (two.stopped, two.kept)
     timed = ["seconds", "cpu_seconds"]
     pd.testing.assert_frame_equal(two.history.drop(columns=timed), one.history.drop(columns=timed), rtol=1e-4)
     pd.testing.assert_frame_equal(two.ledger, one.ledger, rtol=1e-3, atol=1e-4)

@@ -57,7 +57,7 @@ class _Robust(BaseEstimator):
             self.net,
             epochs=self.epochs,
             batch_size=size,
-            optimizer=lambda parameters: Adam(parameters, lr=self.lr),
+            optimizer=lambda parameters: Adam(parameters, lr=self.lr, fused=True),
             seed=self.random_state,
             device=self.device,
         )

@@ -110,19 +110,37 @@ class Jacobian(LinearOperator):  # type: ignore[misc]
                 f"a Jacobian of {rows} x {width} numbers does not fit; take fewer rows or weights, or its spectrum"
             )
         out = torch.empty(rows, width)
-
-        def one(weights: dict[str, Tensor], x: Tensor, k: Tensor) -> Tensor:
-            return self._forward(weights, x[None])[0].gather(0, k[None])[0]
-
-        each = vmap(grad(one), in_dims=(None, 0, 0))
         step = max(1, WORKSPACE // width)
         for start in range(0, rows, step):
             row = torch.arange(start, min(rows, start + step))
             example = row // self.outputs if self.pick is None else row
             k = row % self.outputs if self.pick is None else self.pick.cpu()[row]
-            slopes = each(self.weights, self.x[example], k.to(self.x.device))
-            out[row] = torch.cat([slopes[name].flatten(1) for name in self.weights], 1).float().cpu()
+            out[row] = self._slopes(example, k).float().cpu()
         return out
+
+    def _slopes(self, example: Tensor, k: Tensor) -> Tensor:
+        """(M, weights) gradients of one output each, of one example each."""
+
+        def one(weights: dict[str, Tensor], x: Tensor, k: Tensor) -> Tensor:
+            return self._forward(weights, x[None])[0].gather(0, k[None])[0]
+
+        try:
+            slopes = vmap(grad(one), in_dims=(None, 0, 0))(self.weights, self.x[example], k.to(self.x.device))
+        except RuntimeError:
+            # Some operation has no rule for batches of examples (a change of memory layout has none).
+            return self._one_by_one(example, k)
+        return torch.cat([slopes[name].flatten(1) for name in self.weights], 1)
+
+    def _one_by_one(self, example: Tensor, k: Tensor) -> Tensor:
+        weights = {name: p.clone().requires_grad_() for name, p in self.weights.items()}
+        lines, last, output = [], -1, torch.empty(0)
+        with torch.enable_grad():
+            for i, number in zip(example.tolist(), k.tolist(), strict=True):
+                if i != last:
+                    last, output = i, self._forward(weights, self.x[i : i + 1])[0]
+                slopes = torch.autograd.grad(output[number], list(weights.values()), retain_graph=True)
+                lines.append(torch.cat([g.flatten() for g in slopes]))
+        return torch.stack(lines)
 
 
 class Spectrum(NamedTuple):

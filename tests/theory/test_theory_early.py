@@ -21,12 +21,16 @@ from holdfast.theory.early import (
     Setting,
     conditions,
     diffused_bound,
+    error_share,
     fit_distance,
     jacobian_bounds,
     low_rank,
+    noise_distance,
     pairs_distance,
+    perfect_conditions,
     perfect_drift,
     perfect_iterations,
+    precise_conditions,
     step_size,
 )
 
@@ -181,6 +185,24 @@ def test_a_network_that_fitted_noise_has_gone_far():
     least = fit_distance(space, fitted, beta, noise)
     assert least <= net.distance(start)
     assert pairs_distance(4, 1.0, 0.3) == pytest.approx(2 / 1.5)
+
+
+def test_the_precise_statement_by_hand():
+    at = Setting(
+        n=400, d=2, k=1000, clusters=2, separation=separation(CENTRES, relu_slopes), radius=0.01, wrong=0.15, gap=2.0
+    )
+    log = math.log(math.sqrt(400 * math.log(2)) / 0.15)
+    width, radius, exact = precise_conditions(at)
+    assert width.asked == pytest.approx(4 * 1.5**2 / (1 / 3) ** 4 * log**6)
+    assert radius.asked == pytest.approx((1 / 3) / (2 * log))
+    assert exact.asked == pytest.approx(2 * (1 / 9) / (4 * log**3))
+    assert (width.holds, radius.holds, exact.holds) == (False, True, exact.asked >= 0.01)
+    assert error_share(at) == pytest.approx(0.01 * 2 * math.sqrt(math.log(2)) / (2 / 3) * log)
+    perfect = perfect_conditions(at._replace(radius=0.0))
+    assert [c.holds for c in perfect] == [True, True, True]
+    assert perfect[0].asked == pytest.approx(at.separation.condition**2 * 4)
+    assert not perfect_conditions(at)[1].holds
+    assert noise_distance(2.0, 0.01, slack=5.0) == pytest.approx(199.995)
 
 
 def test_conditions_say_by_how_much():

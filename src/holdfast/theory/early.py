@@ -112,6 +112,39 @@ def perfect_drift(at: Setting) -> float:
     return at.slope * math.sqrt(at.clusters * math.log(max(2, at.clusters)) / at.separation.least)
 
 
+def perfect_conditions(at: Setting) -> list[Condition]:
+    """What Theorem 2.3 asks for: ``k d >= Gamma^4 kappa^2 K^2``, clusters of radius zero, and ``rho <= delta / 8`` for
+    an error of 4 rho to leave every label where it belongs."""
+    width = at.slope**4 * at.separation.condition**2 * at.clusters**2
+    return [
+        Condition("hidden weights, at least", width, at.k * at.d, at.k * at.d >= width),
+        Condition("radius of the clusters, at most", 0.0, at.radius, at.radius == 0),
+        Condition("share of wrong labels, at most", at.gap / 8, at.wrong, at.wrong <= at.gap / 8),
+    ]
+
+
+def precise_conditions(at: Setting) -> list[Condition]:
+    """What Theorem 6.13 asks for, logarithms and all: ``k >= Gamma^10 K^2 ||C||^4 / lambda^4 Lg^6`` and
+    ``epsilon_0 <= lambda / (Gamma^2 K Lg)``; and ``epsilon_0 <= delta lambda^2 / (Gamma^5 K^2 Lg^3)`` for an error of
+    zero."""
+    log, least = log_factor(at), max(at.separation.least, 1e-300)
+    width = at.slope**10 * at.clusters**2 * at.separation.norm**4 / least**4 * log**6
+    radius = least / (at.slope**2 * at.clusters * log)
+    exact = at.gap * least**2 / (at.slope**5 * at.clusters**2 * log**3)
+    return [
+        Condition("hidden units, at least", width, at.k, at.k >= width),
+        Condition("radius of the clusters, at most", radius, at.radius, at.radius <= radius),
+        Condition("radius for all labels to be right, at most", exact, at.radius, at.radius <= exact),
+    ]
+
+
+def error_share(at: Setting) -> float:
+    """Theorem 6.13: the share of points with a wrong label after training, at most
+    ``epsilon_0 K Gamma^3 sqrt(log K) / (delta lambda) Lg``."""
+    wide = at.radius * at.clusters * at.slope**3 * math.sqrt(math.log(max(2, at.clusters)))
+    return wide / (at.gap * at.separation.least) * log_factor(at)
+
+
 def error_bound(at: Setting) -> float:
     """Theorem 6.13: the root mean squared error against the truth, at most
     ``4 rho + epsilon_0 Gamma^3 K sqrt(log K) / lambda Lg``."""
@@ -119,9 +152,10 @@ def error_bound(at: Setting) -> float:
     return 4 * at.wrong + wide / at.separation.least * log_factor(at)
 
 
-def noise_distance(gap: float, radius: float, slope: float = 1.0) -> float:
-    """Theorem 2.4: ``delta / (Gamma epsilon_0)``, the distance to fit two points so near with labels so far apart."""
-    return gap / (slope * radius)
+def noise_distance(gap: float, radius: float, slope: float = 1.0, slack: float = 0.0) -> float:
+    """Theorem 2.4: ``delta / (Gamma epsilon_0) - t / 1000``, the distance to fit two points so near with labels so far
+    apart, with a probability that grows with the slack t."""
+    return gap / (slope * radius) - slack / 1000
 
 
 def pairs_distance(pairs: int, gap: float, radius: float, slope: float = 1.0) -> float:

@@ -26,7 +26,8 @@ from holdfast.checkpoint import written_aside
 from holdfast.compare import compare as compare_methods
 from holdfast.compare import corrupted
 from holdfast.data import Rows, read, read_inputs
-from holdfast.data.scale import scaled_targets, unscaled
+from holdfast.data.scale import unscaled
+from holdfast.data.source import Source
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augment, PadCropFlip
 from holdfast.fit import fit as fit_rows
@@ -125,6 +126,10 @@ def fit(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("run"),
     label: Label = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Corrected labels from holdfast export; those reviewed are fully trusted.", show_default=False),
+    ] = None,
     method: Annotated[str, typer.Option(help=f"How to train: {', '.join(METHODS)}.")] = "crust",
     options: Options = [],  # noqa: B006
     task: TaskName = None,
@@ -156,10 +161,10 @@ def fit(
     Example: [bold]holdfast fit people.csv --label income --out run/[/bold]
     """
     _set_threads(threads)
-    rows, held_out = _load(
-        data, test, seed, label=label, task=task, missing_labels=missing.value, truth=truth,
+    rows, held_out = Source.at(
+        data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
         image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle,
-    )  # fmt: skip
+    ).load()  # fmt: skip
     made = _method(method, options)()
     run = fit_rows(
         rows, made, net, test=held_out, epochs=epochs, batch_size=batch_size,
@@ -220,10 +225,10 @@ def compare(
     if seeds < 1:
         raise HoldfastError(f"a comparison needs at least one seed, not {seeds}")
     names = [name.strip() for name in methods.split(",") if name.strip()]
-    rows, held_out = _load(
+    rows, held_out = Source.at(
         data, test, 0, label=label, task=task, missing_labels=missing.value, image_size=image_size,
         skip_broken=skip_broken, trust_pickle=trust_pickle,
-    )  # fmt: skip
+    ).load()  # fmt: skip
     if held_out is None:
         raise HoldfastError("a comparison needs test rows; pass --test with a file or a share")
     summary = compare_methods(
@@ -332,21 +337,6 @@ def _pm(value: Any, scale: float, digits: int) -> str:
         return "-"
     spread = "" if np.isnan(value["std"]) else f" ± {scale * value['std']:.{digits}f}"
     return f"{scale * value['mean']:.{digits}f}{spread}"
-
-
-def _load(data: Path, test: str, seed: int, **reading: Any) -> tuple[Rows, Rows | None]:
-    """Training and test rows: of a file, of the data's own test set, or of a share held out."""
-    rows, own = read(data, **reading)
-    rows = scaled_targets(rows)
-    own = None if own is None else scaled_targets(own, rows)
-    try:
-        share = float(test)
-    except ValueError:
-        held_out, _ = read(Path(test), **{**reading, "recipe": dict(rows.recipe)})
-        return rows, scaled_targets(held_out, rows)
-    if own is not None:
-        return rows, own
-    return (rows, None) if share == 0 else rows.split(share, seed)
 
 
 def _method(name: str, options: Iterable[str]) -> Callable[[], Method]:

@@ -29,6 +29,7 @@ from holdfast.progress import Progress, Silent
 from holdfast.ranks import here
 from holdfast.run import Run, RunFolder, describe
 from holdfast.task import Task
+from holdfast.trusted import Trusting
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -209,7 +210,7 @@ def fit(
     accelerator = check_devices(devices, strategy, device, batch_size)
     rows = as_rows(data)
     held_out = None if test is None else as_rows(test, like=rows)
-    method = method or Method()
+    method = _trusting(method or Method(), rows, devices)
     torch.manual_seed(seed)
     spec, nets = _networks(net, method.networks, rows)
     folder = None if out is None else RunFolder(Path(out))
@@ -266,7 +267,8 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
 def _finish(job: Job, training: Training) -> Run:
     out = None if job.folder is None else job.folder.path
     best = bare(job.method.predictor(training.nets))
-    run = Run(best, job.rows, training.history, training.ledger.arrays(), job.asked, out=out)
+    told = {name: held for name in ("place", "reviewed") if (held := getattr(job.rows, name)) is not None}
+    run = Run(best, job.rows, training.history, {**training.ledger.arrays(), **told}, job.asked, out=out)
     if job.folder is not None:
         job.folder.finish(run)
     return run
@@ -298,6 +300,15 @@ def _fit_as_rank(job: Job, progress: Progress) -> tuple[Run, nn.Module, Method] 
     run = _finish(job, training)
     run.rows = None
     return run, bare(training.nets[0]), job.method
+
+
+def _trusting(method: Method, rows: Rows, devices: int) -> Method:
+    """The method, with full trust in the labels that a person has settled."""
+    if rows.reviewed is None or not bool(rows.reviewed.any()):
+        return method
+    if devices > 1:
+        raise HoldfastError("reviewed labels are trained on one device; leave --devices out")
+    return Trusting(method, rows.reviewed)
 
 
 def _networks(net: nn.Module | str, count: int, rows: Rows) -> tuple[str | None, list[nn.Module]]:

@@ -32,6 +32,7 @@ from holdfast.errors import HoldfastError
 from holdfast.feed import Augment, PadCropFlip
 from holdfast.fit import fit as fit_rows
 from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
+from holdfast.issues.command import issues, report
 from holdfast.method import Method
 from holdfast.methods import METHODS
 from holdfast.methods.rated import Rated
@@ -311,7 +312,8 @@ def predict(
         out_console.print(f"{len(table)} predictions: {out}")
 
 
-app.command()(select)
+for command in (select, issues, report):
+    app.command()(command)
 
 
 def table_of(summary: pd.DataFrame, *, percent: bool) -> Table:

@@ -45,7 +45,7 @@ class Run:
 
     def __init__(
         self,
-        net: nn.Module,
+        net: nn.Module | None,
         rows: Rows | None,
         history: Sequence[Mapping[str, float]],
         ledger: Mapping[str, Tensor],
@@ -53,7 +53,7 @@ class Run:
         out: Path | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        self.net = net
+        self._net = net
         self.rows = rows
         self.names = rows.names if rows is not None else names
         self.history = pd.DataFrame(list(history))
@@ -64,16 +64,36 @@ class Run:
     @classmethod
     def load(cls, folder: str | Path, net: nn.Module | None = None) -> Run:
         """Read a finished run from its folder; a network that was given as a module must be given again."""
+        run = cls.records(folder)
         path = Path(folder)
-        asked = RunFolder(path).settings()
-        net = net or _rebuild(path, asked)
+        net = net or _rebuild(path, run.asked)
         weights, _ = checkpoint.read_tensors(path / "model.safetensors")
         net.load_state_dict(weights)
+        run.net = net
+        return run
+
+    @classmethod
+    def records(cls, folder: str | Path) -> Run:
+        """Read what a finished run has written down: settings, history and ledger, but no network."""
+        path = Path(folder)
+        asked = RunFolder(path).settings()
+        if not (path / "ledger.npz").exists():
+            raise HoldfastError(f"the run in {path} is not finished; pass --resume to holdfast fit to go on with it")
         with np.load(path / "ledger.npz", allow_pickle=False) as file:
             ledger = {name: torch.from_numpy(file[name]) for name in file.files if name != NAMES}
             names = _unpacked(file[NAMES]) if NAMES in file.files else None
         history = pd.read_csv(path / "history.csv").to_dict("records")
-        return cls(net, None, history, ledger, asked, path, names)  # type: ignore[arg-type]
+        return cls(None, None, history, ledger, asked, path, names)  # type: ignore[arg-type]
+
+    @property
+    def net(self) -> nn.Module:
+        if self._net is None:
+            raise HoldfastError("this run was opened without its network; open it with Run.load")
+        return self._net
+
+    @net.setter
+    def net(self, net: nn.Module) -> None:
+        self._net = net
 
     @property
     def classes(self) -> tuple[str, ...] | None:

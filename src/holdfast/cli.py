@@ -40,6 +40,7 @@ from holdfast.nets import NETS
 from holdfast.noise import KINDS, TARGET_KINDS, realised_transition
 from holdfast.plots import curves, residuals
 from holdfast.progress import Bar, Progress, Silent
+from holdfast.review.command import export, review
 from holdfast.run import Run
 from holdfast.select.command import select
 
@@ -312,7 +313,7 @@ def predict(
         out_console.print(f"{len(table)} predictions: {out}")
 
 
-for command in (select, issues, report):
+for command in (select, issues, report, review, export):
     app.command()(command)
 
 

@@ -160,10 +160,10 @@ class Run:
         DataFrame: row, name, given and suggested label, trust (the probability that the given label is right), flag
         (likelier wrong than right) and why. Of a regression the suggested value has an interval of 95 %, low and high.
         """
-        return ranked(self.issue_table()).drop(columns="number", errors="ignore")
+        return ranked(self.issue_table())
 
     def issue_table(self) -> pd.DataFrame:
-        """The same in the order of the training rows, with the number of the suggested class."""
+        """The same in the order of the training rows, with the likeliest other label of each (rival)."""
         names = None if self.classes is None else list(self.classes)
         table = ledger_table(self._evidence, names, self.asked["recipe"])
         if "place" in self._ledger:
@@ -173,7 +173,8 @@ class Run:
             settled = self._ledger["reviewed"].numpy()
             table.loc[settled, ["trust", "flag"]] = [1.0, False]
             table.loc[settled, "why"] = "reviewed"
-            table.loc[settled, "suggested"] = table.loc[settled, "given"]
+            for name in [name for name in table.columns if name.startswith("suggested")]:
+                table.loc[settled, name] = table.loc[settled, name.replace("suggested", "given")]
         return table
 
     def noise(self) -> Noise:

@@ -43,26 +43,27 @@ def find_label_issues(labels: ArrayLike, pred_probs: ArrayLike, classes: Sequenc
     given, probs = checked(labels, pred_probs)
     y, expected = torch.from_numpy(given), torch.from_numpy(probs)
     names = [str(k) for k in range(probs.shape[1])] if classes is None else list(classes)
-    table = class_table(label_trust(expected, y), y, names)
-    says = expected.gather(1, torch.from_numpy(table["number"].to_numpy())[:, None])[:, 0].numpy()
-    own = probs[np.arange(len(given)), given]
+    trust = label_trust(expected, y)
+    table = class_table(trust, y, names)
+    says = expected.gather(1, trust.rival(y)[:, None])[:, 0].tolist()
+    own = probs[np.arange(len(given)), given].tolist()
     told = [f"expected {b:.0%} against {a:.0%}" for a, b in zip(own, says, strict=True)]
     table["why"] = np.where(table["flag"], told, "")
-    return ranked(table.drop(columns="number"))
+    return ranked(table)
 
 
 def class_table(trust: Trust, y: Tensor, names: Sequence[str]) -> pd.DataFrame:
-    """One line a row, in the order of the rows: given, suggested (and its number), trust, flag."""
-    right = trust.right(y)
+    """One line a row, in the order of the rows: given, rival and suggested label, trust, flag."""
+    right, rival = trust.right(y), trust.rival(y)
     flag = right < FLAGGED
-    suggested = torch.where(flag, trust.rival(y), y)
+    suggested = torch.where(flag, rival, y)
     called = np.asarray(names, dtype=object)
     return pd.DataFrame(
         {
             "row": np.arange(len(y)),
             "given": called[y.numpy()],
             "suggested": called[suggested.numpy()],
-            "number": suggested.numpy(),
+            "rival": called[rival.numpy()],
             "trust": right.clamp(0, 1).numpy(),
             "flag": flag.numpy(),
         }
@@ -86,7 +87,7 @@ def _target_table(trust: TargetTrust, y: Tensor, expected: Tensor, recipe: Mappi
     suggested = torch.where(flag[:, None], expected, y)
     margin = NORMAL * trust.spread.to(expected)
     columns: dict[str, Array] = {"row": np.arange(len(y))}
-    values = {"given": y, "suggested": suggested, "low": expected - margin, "high": expected + margin}
+    values = {"given": y, "suggested": suggested, "rival": expected, "low": expected - margin, "high": expected + margin}
     for name, held in values.items():
         told = unscaled(held, recipe).numpy()
         for k in range(told.shape[1]):
@@ -115,5 +116,6 @@ def reasons(ledger: Mapping[str, Tensor], suggested: Array | None, flag: Array) 
 
 
 def ranked(table: pd.DataFrame) -> pd.DataFrame:
-    """Least trusted first."""
-    return table.sort_values("trust", kind="stable", ignore_index=True)
+    """Least trusted first, without the rivals of labels that stand."""
+    rivals = [name for name in table.columns if name.startswith("rival")]
+    return table.drop(columns=rivals).sort_values("trust", kind="stable", ignore_index=True)

@@ -22,6 +22,9 @@ SAMPLE = 20_000
 """Rows on which the sharpness is sought."""
 SHARPNESS = (0.3, 5.0)
 LEAST = 1e-6
+STAYS = 0.2
+"""The part of a probability that stays where all of it looks like noise taken over: classes that resemble each other look
+so too."""
 PRIOR = (0.1, 1.0)
 """Rows that each cell of the transition matrix, and each cell of its diagonal, is taken to have had before."""
 
@@ -54,7 +57,9 @@ def label_trust(expected: Tensor, y: Tensor) -> Trust:
     >>> label_trust(expected, torch.tensor([0] * 29 + [1] * 31)).right(torch.tensor([0] * 29 + [1] * 31))[29] < 0.1
     tensor(True)
     """
-    logs = clean_posterior(expected.double().clamp_min(0)).clamp_min(LEAST).log()
+    expected = expected.double().clamp_min(0)
+    clean = torch.maximum(clean_posterior(expected), STAYS * expected)
+    logs = (clean / clean.sum(1, keepdim=True)).clamp_min(LEAST).log()
     chosen = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))[:SAMPLE]
     some, given = logs[chosen], y[chosen]
 

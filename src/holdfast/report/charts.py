@@ -58,7 +58,9 @@ def histogram(trust: NDArray[Any], threshold: float) -> Markup:
     """How many rows have which trust, on a root scale, since most are near one; flagged rows in another colour."""
     count, edges = np.histogram(trust, bins=40, range=(0, 1))
     high = float(np.sqrt(max(1, count.max())))
-    ticks = [n for n in (0, 10, 100, 1_000, 10_000, 100_000, 1_000_000) if n <= max(1, count.max())]
+    top = int(max(1, count.max()))
+    ticks = [0, *(round(top * share, 1 - len(str(top))) for share in (0.05, 0.25, 0.6)), top]
+    ticks = sorted(set(map(int, ticks)))
     parts = [_axes(0, high, 0, 1, x="trust in the given label", marks=[(np.sqrt(n), f"{n:,}") for n in ticks])]
     for n, left, right in zip(count, edges[:-1], edges[1:], strict=True):
         if n:

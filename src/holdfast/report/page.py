@@ -95,15 +95,12 @@ def _charts(run: Run) -> list[tuple[str, Any]]:
     shares = {
         told: run.history[name].tolist()
         for name, told in (("coverage", "labels trusted"), ("purity", "right among the trusted"))
-        if name in run.history
+        if name in run.history and run.history[name].nunique() > 1
     }
     metric = "accuracy" if run.classes is not None else "R2"
     shown = [(f"{metric} by epoch", charts.curves(scores, y=metric))] if scores else []
-    return [
-        *shown,
-        ("loss by epoch", charts.curves({"loss": run.history["loss"].tolist()}, y="loss")),
-        ("share of labels by epoch", charts.curves(shares, y="share")),
-    ]
+    shown.append(("loss by epoch", charts.curves({"loss": run.history["loss"].tolist()}, y="loss")))
+    return [*shown, ("share of labels by epoch", charts.curves(shares, y="share"))] if shares else shown
 
 
 def _classes(noise: Noise) -> Any:

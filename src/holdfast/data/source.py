@@ -94,7 +94,7 @@ def _corrected(rows: Rows, path: Path) -> Rows:
         raise HoldfastError(f"{path} was exported for other data: row {row} has another label there")
     y, reviewed = rows.y.clone(), torch.zeros(len(rows), dtype=torch.bool)
     y[index] = _values(table[columns], rows, path)
-    reviewed[index] = torch.from_numpy(table["reviewed"].astype(str).str.lower().eq("true").to_numpy(dtype=bool))
+    reviewed[index] = torch.tensor([str(value).lower() == "true" for value in table["reviewed"]])
     return replace(rows, y=y, reviewed=reviewed)
 
 
@@ -103,7 +103,7 @@ def _values(table: pd.DataFrame, rows: Rows, path: Path) -> Tensor:
         numbers = table.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float32)
         if not np.isfinite(numbers).all():
             raise HoldfastError(f"{path}: column {table.columns[0]!r} has values that are no numbers")
-        return torch.from_numpy(numbers)
+        return torch.tensor(numbers)
     number = {name: k for k, name in enumerate(rows.classes)}
     names = [name_of(value) for value in table.iloc[:, 0]]
     strange = next((name for name in names if name not in number), None)

@@ -37,7 +37,7 @@ def find_label_issues(labels: ArrayLike, pred_probs: ArrayLike, classes: Sequenc
     -------
     DataFrame: row, given and suggested label, trust (the probability that the given label is right), flag, why.
 
-    >>> find_label_issues([0] * 20 + [1] * 20 + [0], [[0.9, 0.1]] * 20 + [[0.1, 0.9]] * 21)["row"][0]
+    >>> int(find_label_issues([0] * 20 + [1] * 20 + [0], [[0.9, 0.1]] * 20 + [[0.1, 0.9]] * 21)["row"][0])
     40
     """
     given, probs = checked(labels, pred_probs)

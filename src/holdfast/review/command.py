@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -44,22 +45,20 @@ def review(
 
     console = Console()
     made = Run.records(run)
-    store = Store(run / REVIEWS, made.asked["fingerprint"])
-    with console.status("looking at the rows"):
-        rows = _rows(made, console)
-        features = None if rows is None else _features(run, rows)
-        display = None if rows is None else Display(rows)
-        desk = Desk(made.issue_table(), made.classes, features, display, store)
-    listening = _listening(port)
-    token = secrets.token_urlsafe(24)
-    chosen = listening.getsockname()[1]
-    app = application(desk, chosen, token)
-    console.print(f"{len(desk.queue):,} doubtful rows. Decisions go to {run / REVIEWS}. Ctrl-C ends.", highlight=False)
-    # On a line of its own and never wrapped, so that it can be clicked or copied whole.
-    print(f"http://127.0.0.1:{chosen}/?token={token}", flush=True)
-    # No log of requests, since the link holds the token.
-    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)).run([listening])
-    store.close()
+    with closing(_listening(port)) as listening, closing(Store(run / REVIEWS, made.asked["fingerprint"])) as store:
+        with console.status("looking at the rows"):
+            rows = _rows(made, console)
+            features = None if rows is None else _features(run, rows)
+            display = None if rows is None else Display(rows)
+            desk = Desk(made.issue_table(), made.classes, features, display, store)
+        token, chosen = secrets.token_urlsafe(24), listening.getsockname()[1]
+        told = f"{len(desk.queue):,} doubtful rows. Decisions go to {run / REVIEWS}. Ctrl-C ends."
+        console.print(told, highlight=False)
+        # On a line of its own and never wrapped, so that it can be clicked or copied whole.
+        print(f"http://127.0.0.1:{chosen}/?token={token}", flush=True)
+        # No log of requests, since the link holds the token.
+        settings = uvicorn.Config(application(desk, chosen, token), log_level="warning", access_log=False)
+        uvicorn.Server(settings).run([listening])
 
 
 def export(
@@ -118,5 +117,6 @@ def _listening(port: int) -> socket.socket:
     try:
         held.bind(("127.0.0.1", port))
     except OSError as error:
+        held.close()
         raise HoldfastError(f"port {port} cannot be used: {error.strerror}; choose another with --port") from None
     return held

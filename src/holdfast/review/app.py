@@ -66,6 +66,7 @@ def application(desk: Desk, port: int, token: str) -> Starlette:
     return Starlette(
         routes=[
             *(Route(path, page) for path in STATIC),
+            Route("/favicon.ico", lambda request: Response(status_code=204)),
             Route("/api/setup", setup),
             Route("/api/next", following),
             Route("/api/decide", decide, methods=["POST"]),

@@ -60,9 +60,12 @@ class Desk:
         self.classes = None if classes is None else list(classes)
         self.display = display
         # A doubtful label that stands has no suggestion yet; what else it could be is worth asking about.
-        self._table = table.assign(
+        table = table.assign(
             **{name.replace("rival", "suggested"): table[name] for name in table.columns if name.startswith("rival")}
         )
+        self._columns: dict[str, Array] = {
+            name: np.asarray(table[name], dtype=object if table[name].dtype.kind not in "biuf" else None) for name in table
+        }
         self._store = store
         self._trust: Array = table["trust"].to_numpy(dtype=float)
         self._given: Array = table["given"].to_numpy() if "given" in table else np.zeros(len(table))
@@ -71,6 +74,10 @@ class Desk:
         asked = np.flatnonzero(self._trust < DOUBTFUL)
         self.queue: Array = asked[np.argsort(-telling(self._trust[asked], crowd[asked]), kind="stable")]
         self._candidates = self._trusted()
+        self._near = None if self._features is None else self._features[self._candidates]
+        # Numbers in place of names, which are slow to compare by the thousand.
+        self._codes, names = pd.factorize(self._given)
+        self._code = {str(name): k for k, name in enumerate(names)}
         self._decisions = Decisions(store)
         self._reviewed = np.zeros(len(table), dtype=bool)
         self._wrong = np.zeros(len(table), dtype=bool)
@@ -78,7 +85,7 @@ class Desk:
         self._mark(set(self._decisions.by_row))
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._trust)
 
     def _trusted(self) -> Tensor:
         rows = np.flatnonzero(self._trust >= 0.5)
@@ -96,7 +103,7 @@ class Desk:
         trust = self._trust[self.queue]
         mask: Array = (trust >= wanted.low) & (trust <= wanted.high)
         if wanted.given is not None:
-            mask &= self._given[self.queue] == wanted.given
+            mask &= self._codes[self.queue] == self._code.get(wanted.given, -1)
         if wanted.second:
             mask &= ~np.isin(self.queue, list(self._decisions.of(reviewer)))
         else:
@@ -137,16 +144,16 @@ class Desk:
 
     def neighbours(self, row: int) -> list[dict[str, Any]]:
         """Near rows whose label is trusted: of the given label and of the suggested one, or of any in a regression."""
-        if self._features is None or not len(self._candidates):
+        if self._features is None or self._near is None or not len(self._candidates):
             return []
-        near = self._features[self._candidates] @ self._features[row]
+        near = self._near @ self._features[row]
         near[self._candidates == row] = -torch.inf
         groups: list[tuple[str, Tensor]] = [("", near)]
         if self.classes is not None:
             line = self._line(row)
-            labels = self._given[self._candidates.numpy()]
+            labels = torch.from_numpy(self._codes[self._candidates.numpy()])
             groups = [
-                (line[which], near.masked_fill(torch.from_numpy(labels != line[which]), -torch.inf))
+                (line[which], near.masked_fill(labels != self._code.get(line[which], -1), -torch.inf))
                 for which in ("given", "suggested")
             ]
         found = []
@@ -168,7 +175,7 @@ class Desk:
 
     def decide(self, row: int, reviewer: str, verdict: Verdict, label: Label | None) -> None:
         """Keep a decision; on disk when this returns."""
-        if not 0 <= row < len(self._table):
+        if not 0 <= row < len(self):
             raise HoldfastError(f"there is no row {row}")
         self._store.decide(row, reviewer, verdict, self._checked(row, verdict, label))
         self._catch_up()
@@ -208,7 +215,7 @@ class Desk:
             self._wrong[row] = label is not None and label != stands
 
     def _line(self, row: int) -> Mapping[str, Any]:
-        return dict(zip(self._table.columns, self._table.iloc[row].tolist(), strict=True))
+        return {name: held[row].item() if held.dtype != object else held[row] for name, held in self._columns.items()}
 
 
 def label_value(line: Mapping[str, Any], which: str, classes: bool) -> Any:

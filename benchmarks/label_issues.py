@@ -104,9 +104,7 @@ def by_folds(rows: Rows, case: Case, epochs: int, seed: int) -> dict[str, Any]:
     for k in range(FOLDS):
         some, held = (torch.from_numpy(np.flatnonzero(at)) for at in (fold != k, fold == k))
         net = network(rows, case, seed)
-        run = fit(
-            rows.take(some), Method(), net, epochs=epochs, seed=seed, device="cpu", progress=Bar(f"fold {k + 1}")
-        )
+        run = fit(rows.take(some), Method(), net, epochs=epochs, seed=seed, device="cpu", progress=Bar(f"fold {k + 1}"))
         assert isinstance(rows.x, torch.Tensor)
         probs[held] = run.probabilities(rows.x[held]).double().numpy()
     probs /= probs.sum(1, keepdims=True)
@@ -167,7 +165,19 @@ def trial(options: argparse.Namespace, case: Case, way: str, epochs: int, seed: 
 
 
 def markdown(table: pd.DataFrame) -> str:
-    head = ("case", "way", "F1", "precision", "recall", "AUROC", "AUPRC", "wrong", "estimated", "trust off by", "seconds")
+    head = (
+        "case",
+        "way",
+        "F1",
+        "precision",
+        "recall",
+        "AUROC",
+        "AUPRC",
+        "wrong",
+        "estimated",
+        "trust off by",
+        "seconds",
+    )
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for line in table.to_dict("records"):
         off = f"{line['calibration']:.3f}" if pd.notna(line.get("calibration")) else "-"

@@ -130,7 +130,9 @@ def fit(
     label: Label = None,
     labels: Annotated[
         Path | None,
-        typer.Option(help="Corrected labels from holdfast export; those reviewed are fully trusted.", show_default=False),
+        typer.Option(
+            help="Corrected labels from holdfast export; those reviewed are fully trusted.", show_default=False
+        ),
     ] = None,
     method: Annotated[str, typer.Option(help=f"How to train: {', '.join(METHODS)}.")] = "crust",
     options: Options = [],  # noqa: B006

@@ -19,8 +19,8 @@ class Ledger:
     Every output that a row gets, in a batch or while planning, counts as seen once; the output of a mixed input counts
     for the row that was planned, not for its partner. Losses, margins and loss-layer gradient norms are
     against the *given* label. Batches wait in a buffer and are worked through many at a time. In a training of
-    several processes they wait until the end of the epoch, are gathered, and each process has the whole ledger. A row that
-    an epoch trains towards another label than its given one has no trust in that epoch.
+    several processes they wait until the end of the epoch, are gathered, and each process has the whole ledger. A row
+    that an epoch trains towards another label than its given one has no trust in that epoch.
 
     Attributes
     ----------

@@ -10,7 +10,8 @@ def test_crowded_rows_come_before_lonely_ones():
     source = torch.Generator().manual_seed(0)
     crowd = torch.randn(200, 8, generator=source) * 0.1 + torch.ones(8)
     lonely = torch.randn(20, 8, generator=source)
-    place = crowding(torch.nn.functional.normalize(torch.cat([crowd, lonely]), dim=1))
+    points = torch.nn.functional.normalize(torch.cat([crowd, lonely]), dim=1)
+    place = crowding(points, np.arange(220))
     assert place[:200].min() > place[200:].max() - 0.05
     assert 0 <= place.min() <= place.max() <= 1
 

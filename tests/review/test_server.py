@@ -150,8 +150,9 @@ def test_requests_that_are_too_large(digits):
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"null", b"[]", b"{", b"[" * 9_000, b'{"reviewer": "Ada"}', b'{"reviewer": "Ada", "row": "0", "verdict": "keep"}',
-     b'{"reviewer": "Ada", "row": -1, "verdict": "keep"}', b'{"reviewer": "Ada", "row": 10000000, "verdict": "keep"}',
+    [b"", b"null", b"[]", b"{", b"[" * 9_000, b'{"reviewer": "Ada"}',
+     b'{"reviewer": "Ada", "row": "0", "verdict": "keep"}', b'{"reviewer": "Ada", "row": -1, "verdict": "keep"}',
+     b'{"reviewer": "Ada", "row": 10000000, "verdict": "keep"}',
      b'{"reviewer": "Ada", "row": true, "verdict": "keep"}', b'{"reviewer": "Ada", "row": 0, "verdict": "undo"}',
      b'{"reviewer": "", "row": 0, "verdict": "keep"}', b'{"reviewer": 5, "row": 0, "verdict": "keep"}',
      b'{"reviewer": "Ada", "row": 0, "verdict": ["keep"]}', b'{"reviewer": "Ada", "row": 0, "verdict": "other"}',
@@ -199,9 +200,9 @@ def bomb():
 def test_an_image_bomb_is_not_decoded(photos):
     with photos.client() as client:
         path = photos.folder / "photos" / SCRIPT / f"05 {SCRIPT}.png"
-        row = sorted(p.relative_to(photos.folder / "photos").as_posix() for p in path.parent.parent.rglob("*.png")).index(
-            path.relative_to(photos.folder / "photos").as_posix()
-        )
+        row = sorted(
+            p.relative_to(photos.folder / "photos").as_posix() for p in path.parent.parent.rglob("*.png")
+        ).index(path.relative_to(photos.folder / "photos").as_posix())
         held = path.read_bytes()
         assert client.get(f"/picture/{row}").status_code == 200
         try:

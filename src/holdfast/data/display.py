@@ -84,7 +84,9 @@ class Display:
             wide = _width(spec)
             if spec["as"] != "text":
                 usual = _usual(spec, self._groups.mean[label][at : at + wide])
-                found.append(Field(spec["name"], _shown(line[spec["name"]], 200), float(far[at : at + wide].max()), usual))
+                found.append(
+                    Field(spec["name"], _shown(line[spec["name"]], 200), float(far[at : at + wide].max()), usual)
+                )
             at += wide
         return sorted(found, key=lambda field: -field.apart)[:most]
 

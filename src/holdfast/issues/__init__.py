@@ -8,8 +8,8 @@ from holdfast.issues.scorers import (
     gradient_norm,
     neighbour_vote,
     probability_margin,
-    self_confidence,
     selection_frequency,
+    self_confidence,
 )
 from holdfast.issues.targets import TargetTrust, target_trust
 from holdfast.issues.trust import Trust, label_trust

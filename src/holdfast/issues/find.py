@@ -87,7 +87,13 @@ def _target_table(trust: TargetTrust, y: Tensor, expected: Tensor, recipe: Mappi
     suggested = torch.where(flag[:, None], expected, y)
     margin = NORMAL * trust.spread.to(expected)
     columns: dict[str, Array] = {"row": np.arange(len(y))}
-    values = {"given": y, "suggested": suggested, "rival": expected, "low": expected - margin, "high": expected + margin}
+    values = {
+        "given": y,
+        "suggested": suggested,
+        "rival": expected,
+        "low": expected - margin,
+        "high": expected + margin,
+    }
     for name, held in values.items():
         told = unscaled(held, recipe).numpy()
         for k in range(told.shape[1]):

@@ -34,7 +34,9 @@ def checked(labels: ArrayLike, pred_probs: ArrayLike) -> tuple[NDArray[np.int64]
     # NaN fails every comparison, so this finds it too.
     off = np.flatnonzero(~((probs >= 0).all(1) & (np.abs(probs.sum(1) - 1) < 0.01)))
     if len(off):
-        raise HoldfastError(f"row {int(off[0])} of pred_probs holds no probabilities: they are not negative and sum to 1")
+        raise HoldfastError(
+            f"row {int(off[0])} of pred_probs holds no probabilities: they are not negative and sum to 1"
+        )
     return given.astype(np.int64), probs
 
 
@@ -71,7 +73,8 @@ def gradient_norm(labels: ArrayLike, pred_probs: ArrayLike) -> Array:
     given, probs = checked(labels, pred_probs)
     gradient = probs.copy()
     gradient[np.arange(len(given)), given] -= 1
-    return -np.linalg.norm(gradient, axis=1)
+    pull: Array = -np.linalg.norm(gradient, axis=1)
+    return pull
 
 
 def area_under_margin(margins: ArrayLike) -> Array:
@@ -92,7 +95,8 @@ def selection_frequency(selected: ArrayLike, trained: ArrayLike) -> Array:
     >>> selection_frequency([3, 0, 0], [4, 2, 0])
     array([0.75, 0.  , 0.  ])
     """
-    return np.asarray(selected, dtype=np.float64) / np.maximum(np.asarray(trained), 1)
+    share: Array = np.asarray(selected, dtype=np.float64) / np.maximum(np.asarray(trained), 1)
+    return share
 
 
 def confident_joint(labels: ArrayLike, pred_probs: ArrayLike) -> Array:

@@ -23,8 +23,8 @@ SAMPLE = 20_000
 SHARPNESS = (0.3, 5.0)
 LEAST = 1e-6
 STAYS = 0.2
-"""The part of a probability that stays where all of it looks like noise taken over: classes that resemble each other look
-so too."""
+"""The part of a probability that stays where all of it looks like noise taken over: that of classes which resemble each
+other looks so too."""
 PRIOR = (0.1, 1.0)
 """Rows that each cell of the transition matrix, and each cell of its diagonal, is taken to have had before."""
 

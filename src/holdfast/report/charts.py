@@ -58,8 +58,8 @@ def histogram(trust: NDArray[Any], threshold: float) -> Markup:
     """How many rows have which trust, on a root scale, since most are near one; flagged rows in another colour."""
     count, edges = np.histogram(trust, bins=40, range=(0, 1))
     high = float(np.sqrt(max(1, count.max())))
-    top = int(max(1, count.max()))
-    ticks = [0, *(round(top * share, 1 - len(str(top))) for share in (0.05, 0.25, 0.6)), top]
+    most = int(max(1, count.max()))
+    ticks = [0, *(round(most * share, 1 - len(str(most))) for share in (0.05, 0.25, 0.6)), most]
     ticks = sorted(set(map(int, ticks)))
     parts = [_axes(0, high, 0, 1, x="trust in the given label", marks=[(np.sqrt(n), f"{n:,}") for n in ticks])]
     for n, left, right in zip(count, edges[:-1], edges[1:], strict=True):
@@ -104,7 +104,9 @@ def _axes(
         for v in across
     ]
     middle = (LEFT + WIDTH - RIGHT) / 2
-    lines.append(Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(middle, HEIGHT - 4, x))
+    lines.append(
+        Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(middle, HEIGHT - 4, x)
+    )
     return Markup("").join(lines)
 
 

@@ -121,7 +121,7 @@ def _pairs(table: pd.DataFrame, most: int = 10) -> list[tuple[str, str, int]]:
     return [(str(pair[0]), str(pair[1]), int(count)) for pair, count in counts.items()]  # type: ignore[index]
 
 
-def _card(line: Mapping[str, Any], display: Display | None) -> dict[str, Any]:
+def _card(line: Mapping[Any, Any], display: Display | None) -> dict[str, Any]:
     position = int(line["position"])
     card: dict[str, Any] = {
         "row": line["row"],
@@ -148,7 +148,7 @@ def _card(line: Mapping[str, Any], display: Display | None) -> dict[str, Any]:
     return card
 
 
-def label_text(line: Mapping[str, Any], which: str) -> str:
+def label_text(line: Mapping[Any, Any], which: str) -> str:
     """The label of a row of the table of issues as people read it; several targets in one line."""
     if which in line:
         told = line[which]

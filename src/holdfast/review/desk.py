@@ -64,15 +64,18 @@ class Desk:
             **{name.replace("rival", "suggested"): table[name] for name in table.columns if name.startswith("rival")}
         )
         self._columns: dict[str, Array] = {
-            name: np.asarray(table[name], dtype=object if table[name].dtype.kind not in "biuf" else None) for name in table
+            str(name): np.asarray(table[name], dtype=object if table[name].dtype.kind not in "biuf" else None)
+            for name in table
         }
         self._store = store
         self._trust: Array = table["trust"].to_numpy(dtype=float)
         self._given: Array = table["given"].to_numpy() if "given" in table else np.zeros(len(table))
         self._features = None if features is None else torch.nn.functional.normalize(features.flatten(1).float(), dim=1)
-        crowd = np.zeros(len(table)) if self._features is None else crowding(self._features)
         asked = np.flatnonzero(self._trust < DOUBTFUL)
-        self.queue: Array = asked[np.argsort(-telling(self._trust[asked], crowd[asked]), kind="stable")]
+        crowd = np.zeros(len(asked))
+        if self._features is not None and len(asked):
+            crowd = crowding(self._features, asked)
+        self.queue: Array = asked[np.argsort(-telling(self._trust[asked], crowd), kind="stable")]
         self._candidates = self._trusted()
         self._near = None if self._features is None else self._features[self._candidates]
         # Numbers in place of names, which are slow to compare by the thousand.
@@ -192,7 +195,9 @@ class Desk:
             return None
         line = self._line(row)
         if verdict is not Verdict.other:
-            return label_value(line, "given" if verdict is Verdict.keep else "suggested", self.classes is not None)
+            which = "given" if verdict is Verdict.keep else "suggested"
+            told: Label = label_value(line, which, self.classes is not None)
+            return told
         if self.classes is not None:
             if label not in self.classes:
                 raise HoldfastError(f"{label!r} is none of the classes")

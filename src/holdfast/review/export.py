@@ -31,5 +31,5 @@ def corrected(table: pd.DataFrame, decisions: Decisions, classes: bool) -> pd.Da
             continue
         reviewed[row] = True
         for name, value in zip(labels, [settled.label] if classes else settled.label, strict=True):
-            out.at[row, name] = value
+            out.at[row, name] = value  # type: ignore[assignment]
     return out.assign(reviewed=reviewed, reviewers=by, disputed=disputed, trust=table["trust"])

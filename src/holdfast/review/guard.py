@@ -108,14 +108,14 @@ def _token_of(query: bytes) -> bytes | None:
 
 async def _body(receive: Receive) -> bytes | None:
     """The body of a request, or None for one that is larger than it should be, whatever its head has said."""
-    held = b""
+    held = bytearray()
     while True:
         message = await receive()
         held += message.get("body", b"")
         if len(held) > LARGEST:
             return None
         if not message.get("more_body", False):
-            return held
+            return bytes(held)
 
 
 def _refused(status: int, why: str) -> Response:

@@ -11,24 +11,27 @@ from torch import Tensor
 
 Array = NDArray[Any]
 
-REFERENCE = 2048
+REFERENCE = 1024
 """Random rows to which closeness is measured."""
 BINS = 10
 WORTH = 20.0
 """How many reviewed rows of a bin the run's own trust counts for."""
 
 
-def crowding(features: Tensor, seed: int = 0) -> Array:
-    """(N,) how many others are near each row, from 0 for the loneliest to 1: its place by the summed likeness to the
-    nearest of some random rows. Never all rows by all.
+def crowding(features: Tensor, rows: Array, seed: int = 0) -> Array:
+    """(M,) how many others are near each of some rows, from 0 for the loneliest to 1.
 
-    Shape: features (N, d) of unit length -> (N,).
+    It is the row's place by its summed likeness to the nearest of some random rows. Never all rows by all.
+
+    Shape: features (N, d) of unit length, rows (M,) -> (M,).
     """
     chosen = torch.randperm(len(features), generator=torch.Generator().manual_seed(seed))[:REFERENCE]
     near = max(1, len(chosen) // 20)
-    likeness = torch.cat([(part @ features[chosen].T).topk(near, dim=1).values.sum(1) for part in features.split(8192)])
+    reference = features[chosen].T
+    parts = torch.from_numpy(rows).split(8192)
+    likeness = torch.cat([(features[part] @ reference).topk(near, dim=1).values.sum(1) for part in parts])
     place = likeness.argsort(stable=True).argsort(stable=True)
-    crowd: Array = (place.double() / max(1, len(features) - 1)).numpy()
+    crowd: Array = (place.double() / max(1, len(rows) - 1)).numpy()
     return crowd
 
 

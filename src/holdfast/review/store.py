@@ -104,7 +104,8 @@ class Store:
     def since(self, number: int) -> Iterator[tuple[int, Decision | int]]:
         """Entries after a number, oldest first: a decision, or the number of one that was taken back."""
         lines = self._held.execute(
-            "SELECT number, row, reviewer, verdict, label, undoes FROM entries WHERE number > ? ORDER BY number", (number,)
+            "SELECT number, row, reviewer, verdict, label, undoes FROM entries WHERE number > ? ORDER BY number",
+            (number,),
         )
         for at, row, reviewer, verdict, label, undoes in lines.fetchall():
             if undoes is not None:

@@ -36,6 +36,7 @@ bench: install
 	$(BIN)/python benchmarks/mnist_noise.py --quick
 	$(BIN)/python benchmarks/cifar_noise.py --quick
 	$(BIN)/python benchmarks/epoch_cost.py --quick
+	$(BIN)/python benchmarks/label_issues.py --quick
 
 clean:
 	rm -rf .venv runs .mypy_cache .ruff_cache .pytest_cache

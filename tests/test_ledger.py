@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import torch
 
 from holdfast import Classification, Plan, Regression
@@ -33,6 +35,22 @@ def test_the_ledger_equals_a_loop():
         assert torch.isclose(found["loss"][i], task.losses(outputs, label).mean(), atol=1e-5)
         assert torch.isclose(found["margin"][i], task.margins(outputs, label).mean(), atol=1e-5)
         assert torch.isclose(found["gradient"][i], task.gradients(outputs, label).norm(dim=1).mean(), atol=1e-5)
+        said = outputs.argmax(1).tolist()
+        assert found["against"][i] == sum(one != y[i] for one in said)
+        assert found["changed"][i] == sum(one != other for one, other in pairwise(said))
+        torch.testing.assert_close(found["expected"][i], outputs.softmax(1).mean(0))
+
+
+def test_a_row_trained_towards_another_label_has_no_trust():
+    y = torch.tensor([0, 1, 1])
+    ledger = Ledger(y, Classification(2))
+    target = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.0, 1.0]])
+    ledger.plan(Plan(torch.arange(3), target=target))
+    ledger.record(Batch(None, target, torch.arange(3), torch.ones(3)), Step(torch.zeros(())))
+    ledger.plan(None)
+    ledger.record(Batch(None, y, torch.arange(3), torch.ones(3)), Step(torch.zeros(())))
+    assert ledger.arrays()["selected"].tolist() == [2, 1, 2]
+    assert ledger.arrays()["trust"].tolist() == [1, 0.5, 1]
 
 
 def test_the_last_output_stays_even_when_batches_wait():

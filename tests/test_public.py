@@ -60,6 +60,7 @@ def test_the_entries_at_the_root():
         "Weigh",
         "check_method",
         "compare",
+        "find_label_issues",
         "fit",
         "read",
         "robust_mean",

@@ -9,6 +9,7 @@ from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.fit import fit
 from holdfast.functional.reduce import robust_mean
+from holdfast.issues import find_label_issues
 from holdfast.method import Batch, Epoch, Method, Plan, Stack, Stage, Step, Verdict, Weigh
 from holdfast.methods import (
     AUM,
@@ -97,6 +98,7 @@ __all__ = [
     "Weigh",
     "check_method",
     "compare",
+    "find_label_issues",
     "fit",
     "read",
     "robust_mean",

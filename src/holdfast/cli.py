@@ -26,11 +26,13 @@ from holdfast.checkpoint import written_aside
 from holdfast.compare import compare as compare_methods
 from holdfast.compare import corrupted
 from holdfast.data import Rows, read, read_inputs
-from holdfast.data.scale import scaled_targets, unscaled
+from holdfast.data.scale import unscaled
+from holdfast.data.source import Source
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augment, PadCropFlip
 from holdfast.fit import fit as fit_rows
 from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
+from holdfast.issues.command import issues, report
 from holdfast.method import Method, Stack
 from holdfast.methods import METHODS
 from holdfast.methods.rated import Rated
@@ -38,6 +40,7 @@ from holdfast.nets import NETS
 from holdfast.noise import KINDS, TARGET_KINDS, realised_transition
 from holdfast.plots import curves, residuals
 from holdfast.progress import Bar, Progress, Silent
+from holdfast.review.command import export, review
 from holdfast.run import Run
 from holdfast.select.command import select
 from holdfast.stop import STOPS
@@ -126,6 +129,12 @@ def fit(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("run"),
     label: Label = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="Corrected labels from holdfast export; those reviewed are fully trusted.", show_default=False
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(help=f"How to train: {', '.join(METHODS)}.")] = "crust",
     options: Options = [],  # noqa: B006
     stop: Annotated[
@@ -160,10 +169,10 @@ def fit(
     Example: [bold]holdfast fit people.csv --label income --out run/[/bold]
     """
     _set_threads(threads)
-    rows, held_out = _load(
-        data, test, seed, label=label, task=task, missing_labels=missing.value, truth=truth,
+    rows, held_out = Source.at(
+        data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
         image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle,
-    )  # fmt: skip
+    ).load()  # fmt: skip
     made = _method(method, options)()
     whole = made if stop is None else Stack(made, _stop(stop))
     run = fit_rows(
@@ -225,10 +234,10 @@ def compare(
     if seeds < 1:
         raise HoldfastError(f"a comparison needs at least one seed, not {seeds}")
     names = [name.strip() for name in methods.split(",") if name.strip()]
-    rows, held_out = _load(
+    rows, held_out = Source.at(
         data, test, 0, label=label, task=task, missing_labels=missing.value, image_size=image_size,
         skip_broken=skip_broken, trust_pickle=trust_pickle,
-    )  # fmt: skip
+    ).load()  # fmt: skip
     if held_out is None:
         raise HoldfastError("a comparison needs test rows; pass --test with a file or a share")
     summary = compare_methods(
@@ -311,7 +320,8 @@ def predict(
         out_console.print(f"{len(table)} predictions: {out}")
 
 
-app.command()(select)
+for command in (select, issues, report, review, export):
+    app.command()(command)
 
 
 def table_of(summary: pd.DataFrame, *, percent: bool) -> Table:
@@ -337,21 +347,6 @@ def _pm(value: Any, scale: float, digits: int) -> str:
         return "-"
     spread = "" if np.isnan(value["std"]) else f" ± {scale * value['std']:.{digits}f}"
     return f"{scale * value['mean']:.{digits}f}{spread}"
-
-
-def _load(data: Path, test: str, seed: int, **reading: Any) -> tuple[Rows, Rows | None]:
-    """Training and test rows: of a file, of the data's own test set, or of a share held out."""
-    rows, own = read(data, **reading)
-    rows = scaled_targets(rows)
-    own = None if own is None else scaled_targets(own, rows)
-    try:
-        share = float(test)
-    except ValueError:
-        held_out, _ = read(Path(test), **{**reading, "recipe": dict(rows.recipe)})
-        return rows, scaled_targets(held_out, rows)
-    if own is not None:
-        return rows, own
-    return (rows, None) if share == 0 else rows.split(share, seed)
 
 
 def _method(name: str, options: Iterable[str]) -> Callable[[], Method]:

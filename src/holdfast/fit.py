@@ -29,6 +29,7 @@ from holdfast.progress import Progress, Silent
 from holdfast.ranks import here
 from holdfast.run import START, Run, RunFolder, describe
 from holdfast.training import Training, bare, coverage, test_score, weights_of
+from holdfast.trusted import Trusting
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -114,7 +115,7 @@ def fit(
     accelerator = check_devices(devices, strategy, device, batch_size)
     rows = as_rows(data)
     held_out = None if test is None else as_rows(test, like=rows)
-    method = method or Method()
+    method = _trusting(method or Method(), rows, devices)
     torch.manual_seed(seed)
     spec, nets = _networks(net, method.networks, rows)
     folder = None if out is None else RunFolder(Path(out))
@@ -177,7 +178,9 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
 def _finish(job: Job, training: Training) -> Run:
     out = None if job.folder is None else job.folder.path
     net = training.predictor()
-    run = Run(net, job.rows, training.history, training.ledger.arrays(), job.asked, out=out, stopped=training.stopped)
+    told = {name: held for name in ("place", "reviewed") if (held := getattr(job.rows, name)) is not None}
+    ledger = {**training.ledger.arrays(), **told}
+    run = Run(net, job.rows, training.history, ledger, job.asked, out=out, stopped=training.stopped)
     if job.folder is not None:
         job.folder.finish(run)
     return run
@@ -209,6 +212,15 @@ def _fit_as_rank(job: Job, progress: Progress) -> tuple[Run, nn.Module, Method] 
     run = _finish(job, training)
     run.rows = None
     return run, bare(training.nets[0]), job.method
+
+
+def _trusting(method: Method, rows: Rows, devices: int) -> Method:
+    """The method, with full trust in the labels that a person has settled."""
+    if rows.reviewed is None or not bool(rows.reviewed.any()):
+        return method
+    if devices > 1:
+        raise HoldfastError("reviewed labels are trained on one device; leave --devices out")
+    return Trusting(method, rows.reviewed)
 
 
 def _networks(net: nn.Module | str, count: int, rows: Rows) -> tuple[str | None, list[nn.Module]]:

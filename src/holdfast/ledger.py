@@ -10,6 +10,7 @@ from holdfast.ranks import here
 from holdfast.task import Task
 
 SUMS = ("trust", "loss", "margin", "gradient")
+STATE = ("seen", "trained", "selected", "against", "changed", "expected", "sums", "prediction", "probability")
 
 
 class Ledger:
@@ -18,12 +19,16 @@ class Ledger:
     Every output that a row gets, in a batch or while planning, counts as seen once; the output of a mixed input counts
     for the row that was planned, not for its partner. Losses, margins and loss-layer gradient norms are
     against the *given* label. Batches wait in a buffer and are worked through many at a time. In a training of
-    several processes they wait until the end of the epoch, are gathered, and each process has the whole ledger.
+    several processes they wait until the end of the epoch, are gathered, and each process has the whole ledger. A row
+    that an epoch trains towards another label than its given one has no trust in that epoch.
 
     Attributes
     ----------
     seen: outputs seen of each row.
-    selected: batches in which the row had a positive weight.
+    against: how many of them were against the given label, as the task has it.
+    changed: how often the prediction was another than the one seen before.
+    selected: batches in which the given label had a positive weight.
+    expected: (N, q) the label that the network expected, averaged over what was seen.
     prediction, probability: of the last output; regression has no probability.
     """
 
@@ -38,21 +43,29 @@ class Ledger:
         self.seen = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.trained = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.selected = torch.zeros(n, dtype=torch.int64, device=y.device)
+        self.against = torch.zeros(n, dtype=torch.int64, device=y.device)
+        self.changed = torch.zeros(n, dtype=torch.int64, device=y.device)
+        self.expected = torch.zeros(n, task.outputs, device=y.device)
         self.sums = torch.zeros(n, len(SUMS), dtype=torch.float64, device=y.device)
         shape = (n,) if task.metric == "accuracy" else (n, task.outputs)
         kind = torch.int64 if task.metric == "accuracy" else torch.float32
         self.prediction = torch.zeros(shape, dtype=kind, device=y.device)
         self.probability = torch.full((n,), torch.nan, device=y.device)
         self._trust: list[tuple[Tensor, Tensor]] = []
+        self._kept: Tensor | None = None
 
     def plan(self, plan: Plan | None) -> None:
-        """Take in what planning computed for all rows."""
+        """Take in what planning computed for all rows, and which of them keep their given label."""
+        self._kept = None
+        if plan is not None and plan.target is not None:
+            self._kept = self._task.agrees(plan.target, self._y)
         if plan is not None and plan.output is not None:
             self._take(torch.arange(len(self._y), device=self._y.device), plan.output)
 
     def record(self, batch: Batch, step: Step) -> None:
         """Take in one batch; most of the work waits."""
-        self._trust.append((batch.index, batch.weight if step.weight is None else step.weight.detach()))
+        trust = batch.weight if step.weight is None else step.weight.detach()
+        self._trust.append((batch.index, trust if self._kept is None else trust * self._kept[batch.index]))
         if step.output is not None:
             self._waiting.append((batch.index, step.output.detach()))
         self._rows += len(batch.index)
@@ -77,6 +90,7 @@ class Ledger:
     @torch.no_grad()
     def _take(self, index: Tensor, output: Tensor) -> None:
         y, output = self._y[index], output.float()
+        expected, prediction = self._task.expected(output), self._task.predict(output)
         values = torch.stack(
             [
                 self._task.losses(output, y),
@@ -85,10 +99,24 @@ class Ledger:
             ],
             dim=1,
         )
+        if prediction.dim() == 1:
+            self._count_changes(index, prediction)
         self.seen.index_add_(0, index, torch.ones_like(index))
         self.sums[:, 1:].index_add_(0, index, values.double())
-        self.prediction[index] = self._task.predict(output)
+        self.against.index_add_(0, index, (~self._task.agrees(expected, y)).long())
+        self.expected.index_add_(0, index, expected)
+        self.prediction[index] = prediction
         self.probability[index] = self._task.confidence(output)
+
+    def _count_changes(self, index: Tensor, prediction: Tensor) -> None:
+        """Compare each prediction with the one before it, which may wait in the same buffer."""
+        order = index.argsort(stable=True)
+        rows, now = index[order], prediction[order]
+        first = torch.ones_like(rows, dtype=torch.bool)
+        first[1:] = rows[1:] != rows[:-1]
+        before = torch.where(first, self.prediction[rows], now.roll(1))
+        known = ~first | (self.seen[rows] > 0)
+        self.changed.index_add_(0, rows, ((now != before) & known).long())
 
     def agreement(self) -> float:
         """How well the last predictions meet the given labels, over the rows that were seen."""
@@ -106,6 +134,10 @@ class Ledger:
             "seen": self.seen,
             "trained": self.trained,
             "selected": self.selected,
+            "against": self.against,
+            "changed": self.changed,
+            "expected": self.expected / seen[:, None].float(),
+            "given": self._y,
             **{name: value.float() for name, value in means.items()},
             "prediction": self.prediction,
             "probability": self.probability,
@@ -113,8 +145,7 @@ class Ledger:
 
     def state_dict(self) -> dict[str, Tensor]:
         self.flush()
-        names = ("seen", "trained", "selected", "sums", "prediction", "probability")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in STATE}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         for name, value in state.items():

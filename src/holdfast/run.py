@@ -19,6 +19,9 @@ from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
+from holdfast.issues.find import ledger_table, ranked
+from holdfast.issues.noise import Noise, noise_of
+from holdfast.issues.trust import label_trust
 from holdfast.method import Method
 from holdfast.nets import build
 from holdfast.task import Task, task_of
@@ -26,6 +29,8 @@ from holdfast.task import Task, task_of
 START = "start.safetensors"
 LAST = 10
 """Epochs whose mean score stands for the end of a run."""
+NAMES = "names"
+"""The array of a ledger file that holds the names of the rows."""
 
 
 class Run:
@@ -42,16 +47,18 @@ class Run:
 
     def __init__(
         self,
-        net: nn.Module,
+        net: nn.Module | None,
         rows: Rows | None,
         history: Sequence[Mapping[str, float]],
         ledger: Mapping[str, Tensor],
         asked: Mapping[str, Any],
         out: Path | None = None,
+        names: Sequence[str] | None = None,
         stopped: str = "",
     ) -> None:
-        self.net = net
+        self._net = net
         self.rows = rows
+        self.names = rows.names if rows is not None else names
         self.history = pd.DataFrame(list(history))
         self.asked = dict(asked)
         self.out = out
@@ -61,15 +68,36 @@ class Run:
     @classmethod
     def load(cls, folder: str | Path, net: nn.Module | None = None) -> Run:
         """Read a finished run from its folder; a network that was given as a module must be given again."""
+        run = cls.records(folder)
         path = Path(folder)
-        asked = RunFolder(path).settings()
-        net = net or _rebuild(path, asked)
+        net = net or _rebuild(path, run.asked)
         weights, _ = checkpoint.read_tensors(path / "model.safetensors")
         net.load_state_dict(weights)
+        run.net = net
+        return run
+
+    @classmethod
+    def records(cls, folder: str | Path) -> Run:
+        """Read what a finished run has written down: settings, history and ledger, but no network."""
+        path = Path(folder)
+        asked = RunFolder(path).settings()
+        if not (path / "ledger.npz").exists():
+            raise HoldfastError(f"the run in {path} is not finished; pass --resume to holdfast fit to go on with it")
         with np.load(path / "ledger.npz", allow_pickle=False) as file:
-            ledger = {name: torch.from_numpy(file[name]) for name in file.files}
+            ledger = {name: torch.from_numpy(file[name]) for name in file.files if name != NAMES}
+            names = _unpacked(file[NAMES]) if NAMES in file.files else None
         history = pd.read_csv(path / "history.csv").to_dict("records")
-        return cls(net, None, history, ledger, asked, path, RunFolder(path).stopped())  # type: ignore[arg-type]
+        return cls(None, None, history, ledger, asked, path, names, RunFolder(path).stopped())  # type: ignore[arg-type]
+
+    @property
+    def net(self) -> nn.Module:
+        if self._net is None:
+            raise HoldfastError("this run was opened without its network; open it with Run.load")
+        return self._net
+
+    @net.setter
+    def net(self, net: nn.Module) -> None:
+        self._net = net
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -138,6 +166,45 @@ class Run:
             return unscaled(predicted, self.asked["recipe"]).numpy()
         names: np.ndarray[Any, Any] = np.asarray(self.classes)[predicted.numpy()]
         return names
+
+    def issues(self) -> pd.DataFrame:
+        """Which labels are wrong, least trusted first.
+
+        Returns
+        -------
+        DataFrame: row, name, given and suggested label, trust (the probability that the given label is right), flag
+        (likelier wrong than right) and why. Of a regression the suggested value has an interval of 95 %, low and high.
+        """
+        return ranked(self.issue_table())
+
+    def issue_table(self) -> pd.DataFrame:
+        """The same in the order of the training rows, with the likeliest other label of each (rival)."""
+        names = None if self.classes is None else list(self.classes)
+        table = ledger_table(self._evidence, names, self.asked["recipe"])
+        if "place" in self._ledger:
+            table["row"] = self._ledger["place"].numpy()
+        table.insert(1, "name", "" if self.names is None else np.asarray(self.names, dtype=object))
+        if "reviewed" in self._ledger:
+            settled = self._ledger["reviewed"].numpy()
+            table.loc[settled, ["trust", "flag"]] = [1.0, False]
+            table.loc[settled, "why"] = "reviewed"
+            for name in [name for name in table.columns if name.startswith("suggested")]:
+                table.loc[settled, name] = table.loc[settled, name.replace("suggested", "given")]
+        return table
+
+    def noise(self) -> Noise:
+        """How many labels are wrong, in all and of each class, and how they go wrong, with bootstrap intervals."""
+        if self.classes is None:
+            raise HoldfastError("a regression has no transition matrix; run.issues() says which targets are wrong")
+        y = self._evidence["given"]
+        return noise_of(label_trust(self._evidence["expected"], y), y, self.classes)
+
+    @property
+    def _evidence(self) -> dict[str, Tensor]:
+        """The ledger as it was kept on this machine, or an error where it tells too little."""
+        if "expected" not in self._ledger:
+            raise HoldfastError("the ledger of this run is from an older version and tells too little; train again")
+        return {name: value.cpu() for name, value in self._ledger.items()}
 
     def __repr__(self) -> str:
         end = f", {self.task.metric} {self.last:.4f}" if "test" in self.history else ""
@@ -213,7 +280,10 @@ class RunFolder:
         if run.stopped:
             checkpoint.write_text(self.path / "stopped.txt", f"{run.stopped}\n")
         with checkpoint.written_aside(self.path / "ledger.npz") as aside, open(aside, "wb") as file:
-            np.savez_compressed(file, **{name: value.cpu().numpy() for name, value in run._ledger.items()})  # type: ignore[arg-type]
+            arrays = {name: value.cpu().numpy() for name, value in run._ledger.items()}
+            if run.names is not None:
+                arrays[NAMES] = _packed(run.names)
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def describe(rows: Rows, method: Method, spec: str | None, net: nn.Module, **settings: Any) -> dict[str, Any]:
@@ -229,6 +299,7 @@ def describe(rows: Rows, method: Method, spec: str | None, net: nn.Module, **set
         "rows": len(rows),
         "fingerprint": rows.fingerprint,
         **settings,
+        "source": dict(rows.source),
         "versions": {
             "holdfast": holdfast.__version__,
             "torch": torch.__version__,
@@ -237,6 +308,15 @@ def describe(rows: Rows, method: Method, spec: str | None, net: nn.Module, **set
         },
         "recipe": dict(rows.recipe),
     }
+
+
+def _packed(names: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Names as bytes, each ended by a zero: an array of strings would give all of them the room of the longest."""
+    return np.frombuffer("".join(name.replace("\0", "") + "\0" for name in names).encode(), np.uint8)
+
+
+def _unpacked(packed: np.ndarray[Any, Any]) -> tuple[str, ...]:
+    return tuple(packed.tobytes().decode().split("\0")[:-1])
 
 
 def _rebuild(path: Path, asked: Mapping[str, Any]) -> nn.Module:

@@ -129,7 +129,7 @@ class Pictures(Dataset[Tensor]):
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
                 return torch.from_numpy(_pixels(Path(self.paths[i]), self.recipe))
         except Exception as error:
-            raise HoldfastError(f"{self.paths[i]} {_problem(error)}; mend it or pass --skip-broken") from None
+            raise HoldfastError(f"{self.paths[i]} {problem(error)}; mend it or pass --skip-broken") from None
 
 
 def whole(paths: Sequence[Path], recipe: Mapping[str, Any]) -> list[int]:
@@ -158,7 +158,7 @@ def _each(
             return work(source), ""
         # Damaged bytes make the decoders raise nearly anything.
         except Exception as error:
-            return None, _problem(error)
+            return None, problem(error)
 
     # Tiny images cost less than handing each to a thread would.
     batches = [sources[i : i + _BATCH] for i in range(0, len(sources), _BATCH)]
@@ -179,7 +179,7 @@ def _each(
     return results, kept
 
 
-def _problem(error: Exception) -> str:
+def problem(error: Exception) -> str:
     """Why an image cannot be used, as the end of a sentence that its name begins."""
     if isinstance(error, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
         return "has too many pixels to be safe to decode"
@@ -188,7 +188,7 @@ def _problem(error: Exception) -> str:
     return f"cannot be decoded: {error}"
 
 
-def _open(source: Path | bytes) -> Image.Image:
+def open_image(source: Path | bytes) -> Image.Image:
     file = io.BytesIO(source) if isinstance(source, bytes) else source
     return Image.open(file, formats=_FORMATS)
 
@@ -200,7 +200,7 @@ def size_of(source: Path | bytes) -> tuple[int, int]:
 
 def _look(source: Path | bytes) -> tuple[tuple[int, int], bool]:
     """Height and width as displayed, and whether the image is grey, from the head of the file alone."""
-    with _open(source) as image:
+    with open_image(source) as image:
         turned = "exif" in image.info and image.getexif().get(0x0112, 1) >= 5
         size = (image.width, image.height) if turned else (image.height, image.width)
         return size, image.mode in _GREY or image.mode.startswith("I;16")
@@ -209,7 +209,7 @@ def _look(source: Path | bytes) -> tuple[tuple[int, int], bool]:
 def _pixels(source: Path | bytes, recipe: Mapping[str, Any]) -> NDArray[np.uint8]:
     """An image as (C, height, width) bytes: stretched, or where the recipe says "crop" the middle of that shape."""
     (height, width), channels = recipe["size"], recipe["channels"]
-    with _open(source) as opened:
+    with open_image(source) as opened:
         # Lets JPEG decode at a fraction of its size, never below twice the size asked for.
         opened.draft(None, (2 * max(height, width),) * 2)
         turned = ImageOps.exif_transpose(opened) if "exif" in opened.info else opened

@@ -28,6 +28,9 @@ class Rows:
     names: a file name or key for each row, for reports.
     truth: true labels where they are known, of the shape of y. Only measurements read them, never a method.
     recipe: how further rows of the same kind are prepared, as plain JSON values.
+    place: (N,) the number of each row among those that were read; None: its own number.
+    reviewed: (N,) whether a person has settled the label; a method trusts such labels fully.
+    source: where the rows were read from, as plain JSON values; empty for rows made in memory.
     """
 
     x: Tensor | Dataset[Any]
@@ -36,6 +39,9 @@ class Rows:
     names: tuple[str, ...] | None = None
     truth: Tensor | None = None
     recipe: Mapping[str, Any] = field(default_factory=dict)
+    place: Tensor | None = None
+    reviewed: Tensor | None = None
+    source: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.y)
@@ -96,8 +102,10 @@ class Rows:
         """The rows of an index, in its order."""
         x = self.x[index] if isinstance(self.x, Tensor) else Subset(self.x, index.tolist())
         names = None if self.names is None else tuple(self.names[i] for i in index.tolist())
-        truth = None if self.truth is None else self.truth[index]
-        return replace(self, x=x, y=self.y[index], names=names, truth=truth)
+        truth, place, reviewed = (
+            None if held is None else held[index] for held in (self.truth, self.place, self.reviewed)
+        )
+        return replace(self, x=x, y=self.y[index], names=names, truth=truth, place=place, reviewed=reviewed)
 
     def split(self, fraction: float, seed: int) -> tuple[Rows, Rows]:
         """A random share of the rows set apart: (the rest, the share)."""

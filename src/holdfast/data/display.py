@@ -1,0 +1,183 @@
+"""Rows as people look at them: pictures, the fields of a table, passages of text."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from holdfast.data import images, tables
+from holdfast.data.labels import present
+from holdfast.data.rows import Rows
+from holdfast.errors import HoldfastError
+
+LONGEST = 640
+"""Pixels on the long side of a picture; larger files are reduced."""
+PASSAGE = 4000
+"""Characters of a text that are shown."""
+
+
+class Field(NamedTuple):
+    """One column of a row."""
+
+    name: str
+    value: str
+    apart: float
+    """How far the value lies from those of the same given label, in standard deviations."""
+    usual: str
+    """What those usually have."""
+
+
+class Display:
+    """What there is to see of each row.
+
+    Parameters
+    ----------
+    rows: as a run trained on them. Those of a table are read again, since encoded numbers tell a reader nothing.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._recipe = rows.recipe
+        self._frame = _frame(rows) if rows.recipe.get("kind") == "table" and rows.source else None
+        first = rows.x[0]
+        shape = (first[0] if isinstance(first, (tuple, list)) else first).shape
+        self.pictures = len(shape) == 3 and shape[0] in (1, 3)
+        self._groups = _groups(rows) if self._frame is not None else None
+
+    def png(self, row: int, longest: int = LONGEST) -> bytes:
+        """The picture of a row: the file itself where each row is one, else what the network saw."""
+        if not self.pictures:
+            raise HoldfastError("these rows are no pictures")
+        path = self._file(row)
+        image = _opened(path, longest) if path is not None else _image(_input(self._rows, row))
+        held = io.BytesIO()
+        image.save(held, format="PNG")
+        return held.getvalue()
+
+    def texts(self, row: int) -> list[tuple[str, str]]:
+        """(column, passage) of each column of text."""
+        if self._frame is None:
+            return []
+        line = self._frame.iloc[row]
+        named = [spec["name"] for spec in self._recipe["columns"] if spec["as"] == "text"]
+        return [(name, _shown(line[name], PASSAGE)) for name in named]
+
+    def fields(self, row: int, most: int = 40) -> list[Field]:
+        """The other columns, those that set the row apart from its given label first."""
+        if self._frame is None or self._groups is None:
+            return []
+        line, label = self._frame.iloc[row], self._groups.label[row]
+        x = _input(self._rows, row).double().numpy()
+        far = np.abs(x - self._groups.mean[label]) / self._groups.spread
+        found, at = [], 0
+        for spec in self._recipe["columns"]:
+            wide = _width(spec)
+            if spec["as"] != "text":
+                usual = _usual(spec, self._groups.mean[label][at : at + wide])
+                found.append(
+                    Field(spec["name"], _shown(line[spec["name"]], 200), float(far[at : at + wide].max()), usual)
+                )
+            at += wide
+        return sorted(found, key=lambda field: -field.apart)[:most]
+
+    def _file(self, row: int) -> Path | None:
+        """The image file of a row, where the data is a folder of such."""
+        source, names = self._rows.source, self._rows.names
+        if not source or names is None or not Path(source["path"]).is_dir():
+            return None
+        path = Path(source["path"]) / names[row]
+        return path if path.is_file() else None
+
+
+class _Groups(NamedTuple):
+    label: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+
+def _groups(rows: Rows) -> _Groups:
+    """The usual features of each given label (of each quarter of the targets of a regression)."""
+    if not isinstance(rows.x, Tensor):
+        raise HoldfastError("rows of a table are one tensor")
+    x = rows.x
+    label = rows.y if rows.classes is not None else _quarter(rows.y[:, 0])
+    count = torch.bincount(label).clamp_min(1)
+    mean = torch.zeros(len(count), x.shape[1], dtype=torch.float64).index_add_(0, label, x.double()) / count[:, None]
+    spread = x.std(0).double().clamp_min(1e-3)
+    return _Groups(label.numpy(), mean.numpy(), spread.numpy())
+
+
+def _quarter(values: Tensor) -> Tensor:
+    edges = torch.from_numpy(np.percentile(values.numpy(), (25, 50, 75)))
+    return torch.bucketize(values.double(), edges)
+
+
+def _frame(rows: Rows) -> pd.DataFrame:
+    """The table as the file holds it, a line for each row."""
+    frame = tables.load(Path(rows.source["path"]))
+    frame = frame[present(frame[rows.recipe["label"]], "the labels", "drop")]
+    place = np.arange(len(rows)) if rows.place is None else rows.place.numpy()
+    return frame.iloc[place]
+
+
+def _width(spec: Mapping[str, Any]) -> int:
+    """How many features a column of a recipe becomes."""
+    if spec["as"] == "number":
+        return 1 + int(spec["gaps"])
+    if spec["as"] == "category":
+        return len(spec["values"]) + int(spec["other"]) + int(spec["missing"])
+    return len(spec["words"])
+
+
+def _usual(spec: Mapping[str, Any], mean: NDArray[np.float64]) -> str:
+    if spec["as"] == "number":
+        return f"{spec['mean'] + mean[0] * spec['scale']:.4g}"
+    best = int(mean.argmax())
+    named = spec["values"][best] if best < len(spec["values"]) else "other"
+    return f"{named} ({mean[best]:.0%})"
+
+
+def _shown(value: object, most: int) -> str:
+    if not isinstance(value, str) and pd.isna(value):  # type: ignore[call-overload]
+        return "(missing)"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _input(rows: Rows, row: int) -> Tensor:
+    item = rows.x[row]
+    return torch.as_tensor(item[0] if isinstance(item, (tuple, list)) else item)
+
+
+def _image(pixels: Tensor) -> Image.Image:
+    if pixels.dtype != torch.uint8:
+        low, high = pixels.aminmax()
+        pixels = ((pixels - low) / (high - low).clamp_min(1e-9) * 255).to(torch.uint8)
+    array = pixels.numpy()
+    return Image.fromarray(array[0] if len(array) == 1 else np.ascontiguousarray(array.transpose(1, 2, 0)))
+
+
+def _opened(path: Path, longest: int) -> Image.Image:
+    """An image file, decoded with the care that reading takes, and no larger than it needs to be."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with images.open_image(path) as opened:
+                opened.draft(None, (2 * longest,) * 2)
+                turned = ImageOps.exif_transpose(opened)
+                shown = turned.convert("L" if turned.mode in ("1", "L") else "RGB")
+    # Damaged bytes make the decoders raise nearly anything.
+    except Exception as error:
+        raise HoldfastError(f"{path.name} {images.problem(error)}") from None
+    shown.thumbnail((longest, longest))
+    return shown

@@ -1,0 +1,124 @@
+"""Sources: where rows were read from and how, so that a run can find its data again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from holdfast.data import tables
+from holdfast.data.labels import name_of
+from holdfast.data.read import read
+from holdfast.data.rows import Rows
+from holdfast.data.scale import scaled_targets
+from holdfast.errors import HoldfastError
+
+
+@dataclass(frozen=True)
+class Source:
+    """A path with the options it is read by, and which rows are held out.
+
+    Parameters
+    ----------
+    path: the data.
+    reading: options of ``read``, as plain JSON values.
+    test: a file of test rows, or the share to hold out where the data ships no test rows (0: none).
+    seed: of the draw of that share.
+    labels: a file of corrected labels, as ``holdfast export`` writes it.
+    """
+
+    path: str
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    test: str = "0"
+    seed: int = 0
+    labels: str | None = None
+
+    @classmethod
+    def at(cls, path: Path, test: str, seed: int, labels: Path | None = None, **reading: Any) -> Source:
+        """A source that can be found from any working folder."""
+        share = test if _is_number(test) else str(Path(test).absolute())
+        told = {name: value for name, value in reading.items() if value is not None}
+        return cls(str(path.absolute()), told, share, seed, None if labels is None else str(labels.absolute()))
+
+    def load(self) -> tuple[Rows, Rows | None]:
+        """Training and test rows: of a file, of the data's own test set, or of a share held out."""
+        read_rows, own = read(Path(self.path), **self.reading)
+        rows = replace(read_rows, place=torch.arange(len(read_rows)), source=asdict(self))
+        if self.labels is not None:
+            rows = _corrected(rows, Path(self.labels))
+        rows = scaled_targets(rows)
+        if not _is_number(self.test):
+            held_out, _ = read(Path(self.test), **{**self.reading, "recipe": dict(rows.recipe)})
+            return rows, scaled_targets(held_out, rows)
+        if own is not None:
+            return rows, scaled_targets(own, rows)
+        return (rows, None) if float(self.test) == 0 else rows.split(float(self.test), self.seed)
+
+
+def read_again(settings: Mapping[str, Any]) -> Rows:
+    """The training rows of a run, found again by its settings; an error where they have moved or changed."""
+    told = settings.get("source")
+    if not told:
+        raise HoldfastError("the run was given its rows in memory, so they cannot be read again")
+    source = Source(**told)
+    if not Path(source.path).exists():
+        raise HoldfastError(f"the data of the run is no longer at {source.path}; put it back there")
+    rows, _ = source.load()
+    if rows.fingerprint != settings["fingerprint"]:
+        raise HoldfastError(f"the data at {source.path} has changed since the run; train again")
+    return rows
+
+
+def _corrected(rows: Rows, path: Path) -> Rows:
+    """The rows with the labels of a file; those that a person has settled are marked."""
+    table = tables.load(path)
+    columns = ["label"] if rows.classes is not None or rows.y.shape[1] == 1 else _numbered(rows, "label")
+    given = ["given"] if len(columns) == 1 else _numbered(rows, "given")
+    gone = [name for name in ("row", "reviewed", *columns, *given) if name not in table.columns]
+    if gone:
+        raise HoldfastError(f"{path} lacks the column {gone[0]!r}; pass a file that holdfast export has written")
+    place = pd.to_numeric(table["row"], errors="coerce").to_numpy(dtype=np.float64)
+    if not (np.isin(place, np.arange(len(rows))).all() and len(np.unique(place)) == len(place)):
+        raise HoldfastError(f"{path} names rows twice or rows that the data does not have; it has {len(rows)} rows")
+    index = torch.from_numpy(place.astype(np.int64))
+    stood = _values(table[given], rows, path)
+    other = (stood != rows.y[index]) if rows.classes is not None else ~torch.isclose(stood, rows.y[index]).all(1)
+    if bool(other.any()):
+        row = int(index[other][0])
+        raise HoldfastError(f"{path} was exported for other data: row {row} has another label there")
+    y, reviewed = rows.y.clone(), torch.zeros(len(rows), dtype=torch.bool)
+    y[index] = _values(table[columns], rows, path)
+    reviewed[index] = torch.tensor([str(value).lower() == "true" for value in table["reviewed"]])
+    return replace(rows, y=y, reviewed=reviewed)
+
+
+def _values(table: pd.DataFrame, rows: Rows, path: Path) -> Tensor:
+    if rows.classes is None:
+        numbers = table.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float32)
+        if not np.isfinite(numbers).all():
+            raise HoldfastError(f"{path}: column {table.columns[0]!r} has values that are no numbers")
+        return torch.tensor(numbers)
+    number = {name: k for k, name in enumerate(rows.classes)}
+    names = [name_of(value) for value in table.iloc[:, 0]]
+    strange = next((name for name in names if name not in number), None)
+    if strange is not None:
+        raise HoldfastError(f"{path}: {strange!r} is none of the classes {', '.join(rows.classes[:10])}")
+    return torch.tensor([number[name] for name in names])
+
+
+def _numbered(rows: Rows, name: str) -> list[str]:
+    return [f"{name}_{k}" for k in range(rows.y.shape[1])]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

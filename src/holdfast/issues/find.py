@@ -1,0 +1,127 @@
+"""Which labels are wrong: a ranked table with a suggestion, a calibrated trust and the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from holdfast.data.scale import unscaled
+from holdfast.issues.scorers import checked
+from holdfast.issues.targets import TargetTrust, target_trust
+from holdfast.issues.trust import Trust, label_trust
+
+FLAGGED = 0.5
+"""Labels that are likelier wrong than right are flagged."""
+NORMAL = 1.96
+"""Standard deviations that hold 95 % of a normal distribution."""
+
+Array = NDArray[Any]
+
+
+def find_label_issues(labels: ArrayLike, pred_probs: ArrayLike, classes: Sequence[str] | None = None) -> pd.DataFrame:
+    """Rank given labels, least trusted first, by out-of-sample probabilities from any model.
+
+    Parameters
+    ----------
+    labels: (N,) class numbers from 0.
+    pred_probs: (N, C) probabilities of the classes, best from a model that has not seen the row's label.
+    classes: their names; numbers if not given.
+
+    Returns
+    -------
+    DataFrame: row, given and suggested label, trust (the probability that the given label is right), flag, why.
+
+    >>> int(find_label_issues([0] * 20 + [1] * 20 + [0], [[0.9, 0.1]] * 20 + [[0.1, 0.9]] * 21)["row"][0])
+    40
+    """
+    given, probs = checked(labels, pred_probs)
+    y, expected = torch.from_numpy(given), torch.from_numpy(probs)
+    names = [str(k) for k in range(probs.shape[1])] if classes is None else list(classes)
+    trust = label_trust(expected, y)
+    table = class_table(trust, y, names)
+    says = expected.gather(1, trust.rival(y)[:, None])[:, 0].tolist()
+    own = probs[np.arange(len(given)), given].tolist()
+    told = [f"expected {b:.0%} against {a:.0%}" for a, b in zip(own, says, strict=True)]
+    table["why"] = np.where(table["flag"], told, "")
+    return ranked(table)
+
+
+def class_table(trust: Trust, y: Tensor, names: Sequence[str]) -> pd.DataFrame:
+    """One line a row, in the order of the rows: given, rival and suggested label, trust, flag."""
+    right, rival = trust.right(y), trust.rival(y)
+    flag = right < FLAGGED
+    suggested = torch.where(flag, rival, y)
+    called = np.asarray(names, dtype=object)
+    return pd.DataFrame(
+        {
+            "row": np.arange(len(y)),
+            "given": called[y.numpy()],
+            "suggested": called[suggested.numpy()],
+            "rival": called[rival.numpy()],
+            "trust": right.clamp(0, 1).numpy(),
+            "flag": flag.numpy(),
+        }
+    )
+
+
+def ledger_table(ledger: Mapping[str, Tensor], names: Sequence[str] | None, recipe: Mapping[str, Any]) -> pd.DataFrame:
+    """One line a row, in the order of the rows, from the ledger of a run; numbers have an interval beside them."""
+    y, expected = ledger["given"], ledger["expected"]
+    if names is not None:
+        table = class_table(label_trust(expected, y), y, names)
+        table["why"] = reasons(ledger, table["suggested"].to_numpy(), table["flag"].to_numpy())
+        return table
+    table = _target_table(target_trust(expected, y), y, expected, recipe)
+    table["why"] = reasons(ledger, None, table["flag"].to_numpy())
+    return table
+
+
+def _target_table(trust: TargetTrust, y: Tensor, expected: Tensor, recipe: Mapping[str, Any]) -> pd.DataFrame:
+    flag = trust.right < FLAGGED
+    suggested = torch.where(flag[:, None], expected, y)
+    margin = NORMAL * trust.spread.to(expected)
+    columns: dict[str, Array] = {"row": np.arange(len(y))}
+    values = {
+        "given": y,
+        "suggested": suggested,
+        "rival": expected,
+        "low": expected - margin,
+        "high": expected + margin,
+    }
+    for name, held in values.items():
+        told = unscaled(held, recipe).numpy()
+        for k in range(told.shape[1]):
+            columns[name if told.shape[1] == 1 else f"{name}_{k}"] = told[:, k]
+    return pd.DataFrame({**columns, "trust": trust.right.clamp(0, 1).numpy(), "flag": flag.numpy()})
+
+
+def reasons(ledger: Mapping[str, Tensor], suggested: Array | None, flag: Array) -> Array:
+    """Why each flagged row is suspect, in words; empty for the others."""
+    told = np.full(len(flag), "", dtype=object)
+    rows = np.flatnonzero(flag)
+    held = {name: ledger[name].numpy()[rows] for name in ("seen", "trained", "selected", "against", "changed")}
+    against = held["against"] / np.maximum(held["seen"], 1)
+    selected = held["selected"] / np.maximum(held["trained"], 1)
+    stable = 1 - held["changed"] / np.maximum(held["seen"] - 1, 1)
+    for k, row in enumerate(rows):
+        parts = []
+        if held["trained"][k] and selected[k] < 0.5:
+            parts.append(f"label selected in {selected[k]:.0%} of its batches")
+        if against[k] >= 0.5:
+            parts.append(f"gradient large in {against[k]:.0%} of the run")
+        if suggested is not None and stable[k] >= 0.8:
+            parts.append(f"predicted {suggested[row]} steadily")
+        told[row] = "; ".join(parts) or "expected otherwise on average over the run"
+    return told
+
+
+def ranked(table: pd.DataFrame) -> pd.DataFrame:
+    """Least trusted first, without the rivals of labels that stand."""
+    rivals = [name for name in table.columns if name.startswith("rival")]
+    return table.drop(columns=rivals).sort_values("trust", kind="stable", ignore_index=True)

@@ -1,0 +1,134 @@
+"""The label scores of the field, as small functions on arrays: (N,) numbers, larger where a label is likelier right.
+
+They rank rows; none says how many labels are wrong. `holdfast.issues.label_trust` does both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.errors import HoldfastError
+from holdfast.functional.corruption import confident_joint as joint_of
+
+Array = NDArray[Any]
+
+
+def checked(labels: ArrayLike, pred_probs: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Class numbers (N,) and probabilities (N, C), or an error that says what is wrong with them."""
+    probs = np.asarray(pred_probs, dtype=np.float64)
+    given = np.asarray(labels)
+    if probs.ndim != 2 or probs.shape[1] < 2:
+        raise HoldfastError(f"pred_probs needs a row for each example and a column for each class, not {probs.shape}")
+    if given.shape != (len(probs),):
+        raise HoldfastError(f"labels of shape {given.shape} beside pred_probs of {len(probs)} rows; each row needs one")
+    if given.dtype.kind not in "iu" and not (given.dtype.kind == "f" and bool((given % 1 == 0).all())):
+        raise HoldfastError("labels must be class numbers from 0, the columns of pred_probs")
+    outside = np.flatnonzero((given < 0) | (given >= probs.shape[1]))
+    if len(outside):
+        row = int(outside[0])
+        raise HoldfastError(f"row {row} has the label {given[row]}, but pred_probs has {probs.shape[1]} columns")
+    # NaN fails every comparison, so this finds it too.
+    off = np.flatnonzero(~((probs >= 0).all(1) & (np.abs(probs.sum(1) - 1) < 0.01)))
+    if len(off):
+        raise HoldfastError(
+            f"row {int(off[0])} of pred_probs holds no probabilities: they are not negative and sum to 1"
+        )
+    return given.astype(np.int64), probs
+
+
+def self_confidence(labels: ArrayLike, pred_probs: ArrayLike) -> Array:
+    """The probability of the given label.
+
+    >>> self_confidence([0, 1], [[0.9, 0.1], [0.8, 0.2]])
+    array([0.9, 0.2])
+    """
+    given, probs = checked(labels, pred_probs)
+    own: Array = probs[np.arange(len(given)), given]
+    return own
+
+
+def probability_margin(labels: ArrayLike, pred_probs: ArrayLike) -> Array:
+    """The probability of the given label less that of the best other one.
+
+    >>> probability_margin([0, 1], [[0.75, 0.25], [1.0, 0.0]])
+    array([ 0.5, -1. ])
+    """
+    given, probs = checked(labels, pred_probs)
+    others = probs.copy()
+    others[np.arange(len(given)), given] = -np.inf
+    margin: Array = self_confidence(given, probs) - others.max(1)
+    return margin
+
+
+def gradient_norm(labels: ArrayLike, pred_probs: ArrayLike) -> Array:
+    """Less the norm of the loss-layer gradient ``p - y``: wrong labels pull hard.
+
+    >>> gradient_norm([0], [[1.0, 0.0]])
+    array([-0.])
+    """
+    given, probs = checked(labels, pred_probs)
+    gradient = probs.copy()
+    gradient[np.arange(len(given)), given] -= 1
+    pull: Array = -np.linalg.norm(gradient, axis=1)
+    return pull
+
+
+def area_under_margin(margins: ArrayLike) -> Array:
+    """AUM: the margin of each row averaged over training (Pleiss et al., NeurIPS 2020).
+
+    Shape: (epochs, N) ``z_y - max_{c != y} z_c`` -> (N,).
+
+    >>> area_under_margin([[1.5, -0.5], [2.0, -1.8]])
+    array([ 1.75, -1.15])
+    """
+    area: Array = np.asarray(margins, dtype=np.float64).mean(0)
+    return area
+
+
+def selection_frequency(selected: ArrayLike, trained: ArrayLike) -> Array:
+    """The share of a row's batches in which its label was trained on; 0 for a row that was in none.
+
+    >>> selection_frequency([3, 0, 0], [4, 2, 0])
+    array([0.75, 0.  , 0.  ])
+    """
+    share: Array = np.asarray(selected, dtype=np.float64) / np.maximum(np.asarray(trained), 1)
+    return share
+
+
+def confident_joint(labels: ArrayLike, pred_probs: ArrayLike) -> Array:
+    """(C, C) share of rows by given (row) and true class (column), counted where the network is confident.
+
+    Reference: Northcutt, Jiang and Chuang, "Confident Learning", JAIR 2021.
+    """
+    given, probs = checked(labels, pred_probs)
+    joint: Array = joint_of(torch.from_numpy(probs), torch.from_numpy(given)).numpy()
+    return joint
+
+
+def neighbour_vote(features: ArrayLike, labels: ArrayLike, k: int = 10) -> Array:
+    """The share of the k nearest other rows, by cosine, that have the same label: SimiFeat's vote.
+
+    Distances are worked through in blocks, so that memory holds a block of rows by all and never all by all.
+
+    Reference: Zhu, Dong and Liu, "Detecting Corrupted Labels Without Training a Model to Predict", ICML 2022.
+
+    >>> neighbour_vote([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], [0, 0, 1, 0], k=1)
+    array([1., 1., 0., 0.])
+    """
+    given = torch.as_tensor(np.asarray(labels))
+    points = torch.nn.functional.normalize(torch.as_tensor(np.asarray(features, dtype=np.float32)).flatten(1), dim=1)
+    if len(given) != len(points):
+        raise HoldfastError(f"{len(points)} features but {len(given)} labels; each row needs one of both")
+    if not 1 <= k < len(points):
+        raise HoldfastError(f"a vote of neighbours needs k from 1 to {len(points) - 1}, not {k}")
+    votes = []
+    for rows in torch.arange(len(points)).split(max(1, 2**24 // len(points))):
+        near = points[rows] @ points.T
+        near[torch.arange(len(rows)), rows] = -torch.inf
+        votes.append((given[near.topk(k, dim=1).indices] == given[rows, None]).double().mean(1))
+    share: Array = torch.cat(votes).numpy()
+    return share

@@ -1,0 +1,103 @@
+"""How far a given label can be trusted: Bayes' rule with what a network expects and how labels go wrong.
+
+What a network expects of a row, freed of the noise that it has taken over, is its evidence about the true class; how
+labels go wrong is the transition matrix that makes the given labels likeliest. Both are fitted together, without any
+true label: the matrix by expectation maximisation, and one number that sharpens or blurs the network's evidence, since
+networks are seldom as sure as they should be. Rows = true class, columns = given class.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from scipy.optimize import minimize_scalar
+from torch import Tensor
+
+from holdfast.functional.posterior import clean_posterior
+
+ROUNDS = 30
+"""Of expectation maximisation, started from few wrong labels."""
+SAMPLE = 20_000
+"""Rows on which the sharpness is sought."""
+SHARPNESS = (0.3, 5.0)
+LEAST = 1e-6
+STAYS = 0.2
+"""The part of a probability that stays where all of it looks like noise taken over: that of classes which resemble each
+other looks so too."""
+PRIOR = (0.1, 1.0)
+"""Rows that each cell of the transition matrix, and each cell of its diagonal, is taken to have had before."""
+
+
+class Trust(NamedTuple):
+    """What the given labels and a network's expectations say together."""
+
+    posterior: Tensor
+    """(N, C) probability of each true class."""
+    transition: Tensor
+    """(C, C) probability of each given class in each true class."""
+    evidence: Tensor
+    """(N, C) probability of each true class from the network alone."""
+
+    def right(self, y: Tensor) -> Tensor:
+        """(N,) the probability that the given label is right."""
+        return self.posterior.gather(1, y[:, None])[:, 0]
+
+    def rival(self, y: Tensor) -> Tensor:
+        """(N,) the likeliest class other than the given one."""
+        return self.posterior.scatter(1, y[:, None], -1.0).argmax(1)
+
+
+def label_trust(expected: Tensor, y: Tensor) -> Trust:
+    """The probability of each true class, given what a network expects and the label.
+
+    Shape: expected (N, C) probabilities, y (N,).
+
+    >>> expected = torch.tensor([[0.9, 0.1]] * 30 + [[0.1, 0.9]] * 30)
+    >>> label_trust(expected, torch.tensor([0] * 29 + [1] * 31)).right(torch.tensor([0] * 29 + [1] * 31))[29] < 0.1
+    tensor(True)
+    """
+    expected = expected.double().clamp_min(0)
+    clean = torch.maximum(clean_posterior(expected), STAYS * expected)
+    logs = (clean / clean.sum(1, keepdim=True)).clamp_min(LEAST).log()
+    chosen = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))[:SAMPLE]
+    some, given = logs[chosen], y[chosen]
+
+    def unlikely(sharpness: float) -> float:
+        return -likelihood((some * sharpness).softmax(1), given)
+
+    found = minimize_scalar(unlikely, bounds=SHARPNESS, method="bounded", options={"xatol": 0.02})
+    evidence = (logs * found.x).softmax(1)
+    transition = fit_transition(evidence, y)
+    return Trust(bayes(evidence, y, transition), transition, evidence)
+
+
+def fit_transition(
+    evidence: Tensor, y: Tensor, start: Tensor | None = None, weight: Tensor | None = None, rounds: int = ROUNDS
+) -> Tensor:
+    """The transition matrix under which the given labels are likeliest, by expectation maximisation.
+
+    Shape: evidence (N, C), y (N,), start (C, C), weight (N,) how often each row counts -> (C, C).
+    """
+    classes = evidence.shape[1]
+    own = torch.eye(classes, dtype=evidence.dtype, device=evidence.device)
+    transition = 0.7 * own + 0.3 / classes if start is None else start
+    for _ in range(rounds):
+        posterior = bayes(evidence, y, transition)
+        if weight is not None:
+            posterior = posterior * weight[:, None]
+        pairs = torch.zeros_like(own).index_add_(0, y, posterior).T + PRIOR[0] + PRIOR[1] * own
+        transition = pairs / pairs.sum(1, keepdim=True)
+    return transition
+
+
+def bayes(evidence: Tensor, y: Tensor, transition: Tensor) -> Tensor:
+    """(N, C) probability of each true class, in proportion to ``evidence_c transition[c, y]``."""
+    joint = evidence * transition[:, y].T
+    return joint / joint.sum(1, keepdim=True)
+
+
+def likelihood(evidence: Tensor, y: Tensor) -> float:
+    """Mean log probability of the given labels under the matrix that suits them best."""
+    transition = fit_transition(evidence, y, rounds=ROUNDS // 2)
+    return float((evidence * transition[:, y].T).sum(1).log().mean())

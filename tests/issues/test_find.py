@@ -1,0 +1,139 @@
+"""The issues of real runs, in memory and read again from their folder."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from runs import SCRIPT, digits_run, people_run, prices_run
+from sklearn.metrics import f1_score
+from typer.testing import CliRunner
+
+from holdfast import Crust, HoldfastError, Method, Run, fit
+from holdfast.cli import app
+from holdfast.data.source import Source, read_again
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("digits")
+    return (*digits_run(folder), folder)
+
+
+def test_a_run_says_which_labels_are_wrong(digits):
+    run, wrong, folder = digits
+    table = run.issues()
+    assert table.columns.tolist() == ["row", "name", "given", "suggested", "trust", "flag", "why"]
+    assert table["trust"].is_monotonic_increasing
+    flag = table.sort_values("row")["flag"].to_numpy()
+    assert f1_score(wrong, flag) > 0.9
+    suspect = table[table["flag"]]
+    assert suspect["why"].str.contains("gradient large in|selected in|predicted digit").mean() > 0.9
+    assert not table.loc[~table["flag"], "why"].any()
+    assert abs(run.noise().rate[0] - wrong.mean()) < 0.05
+    pd.testing.assert_frame_equal(Run.records(folder / "run").issues(), table)
+
+
+def test_the_command_writes_the_table(digits):
+    _, wrong, folder = digits
+    said = CliRunner().invoke(app, ["issues", str(folder / "run"), "--show", "2"], env={"COLUMNS": "200"})
+    assert said.exit_code == 0, said.output
+    assert "wrong labels, estimated" in said.output
+    table = pd.read_csv(folder / "run" / "issues.csv")
+    assert len(table) == len(wrong)
+    assert table["trust"].between(0, 1).all()
+
+
+def test_crust_has_no_trust_in_what_it_refines(blobs):
+    run = fit(blobs, Crust(), "mlp", epochs=12, batch_size=16, device="cpu")
+    flag = run.issues().sort_values("row")["flag"].to_numpy()
+    assert f1_score((blobs.y != blobs.truth).numpy(), flag) > 0.9
+
+
+def test_wrong_values_have_a_suggestion_with_an_interval(tmp_path):
+    run = prices_run(tmp_path)
+    table = run.issues().sort_values("row")
+    wrong = np.arange(400) % 10 == 0
+    assert f1_score(wrong, table["flag"]) > 0.85
+    price = pd.read_csv(tmp_path / "prices.csv")
+    # Clean prices are linear, so the plane through the right ones says what the wrong ones were.
+    plane = np.linalg.lstsq(np.c_[np.ones(360), price[~wrong][["size", "age"]]], price[~wrong]["price"], rcond=None)[0]
+    true = np.c_[np.ones(40), price[wrong][["size", "age"]]] @ plane
+    told = table[wrong]
+    assert (told["low"].le(true) & told["high"].ge(true)).mean() > 0.8
+    assert (told["suggested"] - true).abs().median() < 40
+    with pytest.raises(HoldfastError, match="no transition matrix"):
+        run.noise()
+
+
+def test_rows_are_numbered_as_in_the_file_and_found_again(tmp_path):
+    run = people_run(tmp_path)
+    frame = pd.read_csv(tmp_path / "people.csv")
+    table = Run.records(tmp_path / "run").issue_table()
+    assert len(table) == 192
+    assert (frame["income"].to_numpy()[table["row"]] == table["given"]).all()
+    again = read_again(run.asked)
+    assert torch.equal(again.x, run.rows.x)
+    (tmp_path / "people.csv").rename(tmp_path / "moved.csv")
+    with pytest.raises(HoldfastError, match=r"no longer at .*people\.csv"):
+        read_again(run.asked)
+    frame.assign(age=1.0).to_csv(tmp_path / "people.csv", index=False)
+    with pytest.raises(HoldfastError, match="has changed since the run"):
+        read_again(run.asked)
+
+
+def test_names_survive_the_folder(tmp_path, blobs):
+    from dataclasses import replace
+
+    named = replace(blobs, names=tuple(f"ä {i}" for i in range(240)))
+    fit(named, Method(), "mlp", epochs=1, device="cpu", out=tmp_path / "run")
+    assert Run.records(tmp_path / "run").names == named.names
+    with pytest.raises(HoldfastError, match="in memory"):
+        read_again(Run.records(tmp_path / "run").asked)
+
+
+def test_an_unfinished_run_is_told_of(tmp_path, blobs):
+    fit(blobs, Method(), "mlp", epochs=1, device="cpu", out=tmp_path / "run")
+    (tmp_path / "run" / "ledger.npz").unlink()
+    with pytest.raises(HoldfastError, match="not finished"):
+        Run.records(tmp_path / "run")
+
+
+def cleaned(folder, **columns):
+    frame = pd.read_csv(folder / "people.csv")
+    table = pd.DataFrame({"row": range(len(frame)), "given": frame["income"], "label": frame["income"]})
+    table["reviewed"] = False
+    table = table.assign(**columns)
+    table.to_csv(folder / "cleaned.csv", index=False)
+    return Source.at(folder / "people.csv", "0", 0, folder / "cleaned.csv", label="income")
+
+
+def test_corrected_labels_are_trained_on_with_full_trust(tmp_path):
+    people_run(tmp_path)
+    frame = pd.read_csv(tmp_path / "people.csv")
+    other = {"low": SCRIPT, SCRIPT: "low"}
+    turned = np.where(np.arange(240) % 8 == 0, frame["income"].map(other), frame["income"])
+    reviewed = np.arange(240) % 16 == 0
+    rows, _ = cleaned(tmp_path, label=np.where(reviewed, turned, frame["income"]), reviewed=reviewed).load()
+    assert rows.reviewed.sum() == 15
+    run = fit(rows, Crust(), "mlp", epochs=8, batch_size=16, device="cpu", out=tmp_path / "again")
+    assert run.asked["method"] == "Trusting(Crust(), 15 rows)"
+    settled = run.ledger["selected"][reviewed]
+    assert (settled == run.ledger["trained"][reviewed]).all()
+    table = Run.records(tmp_path / "again").issue_table()
+    assert (table["trust"][reviewed] == 1).all()
+    assert not table["flag"][reviewed].any()
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"label": "nobody"}, "'nobody' is none of the classes"),
+        ({"given": "low"}, "exported for other data: row"),
+        ({"row": 3}, "names rows twice"),
+        ({"row": np.arange(240) + 1}, "rows that the data does not have"),
+    ],
+)
+def test_a_file_of_labels_for_other_data_is_refused(tmp_path, columns, says):
+    people_run(tmp_path)
+    with pytest.raises(HoldfastError, match=says):
+        cleaned(tmp_path, **columns).load()

@@ -1,0 +1,136 @@
+"""Trust: the mathematics against loops, and whether it means what it says on real digits with planted noise."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.model_selection import cross_val_predict
+
+from holdfast import HoldfastError, find_label_issues
+from holdfast.issues import Trust, label_trust, noise_of, target_trust
+from holdfast.issues.trust import bayes, fit_transition
+from holdfast.noise import symmetric
+
+
+def simulated(n, classes=4, seed=0):
+    """Evidence that is right as often as it says, labels drawn from it by a known matrix."""
+    rng = np.random.default_rng(seed)
+    evidence = rng.dirichlet(np.full(classes, 0.25), n)
+    truth = (evidence.cumsum(1) > rng.random((n, 1))).argmax(1)
+    matrix = np.full((classes, classes), 0.05) + np.diag([0.8, 0.8, 0.6, 0.7])
+    matrix /= matrix.sum(1, keepdims=True)
+    given = (matrix[truth].cumsum(1) > rng.random((n, 1))).argmax(1)
+    return torch.from_numpy(evidence), torch.from_numpy(given), truth, matrix
+
+
+@pytest.fixture(scope="module")
+def digits():
+    x, truth = load_digits(return_X_y=True)
+    given = symmetric(torch.from_numpy(truth), 0.25, 10, seed=1).labels.numpy()
+    model = LogisticRegression(max_iter=300, C=0.02)
+    return given, truth, cross_val_predict(model, x / 16, given, cv=5, method="predict_proba")
+
+
+def test_one_round_of_the_matrix_equals_loops():
+    evidence, y, _, _ = simulated(50)
+    start = torch.full((4, 4), 0.1, dtype=torch.float64) + 0.6 * torch.eye(4, dtype=torch.float64)
+    weight = torch.arange(50).double() % 3
+    counts = np.full((4, 4), 0.1) + np.eye(4)
+    for i in range(50):
+        joint = [float(evidence[i, c] * start[c, y[i]]) for c in range(4)]
+        for c in range(4):
+            counts[c, y[i]] += float(weight[i]) * joint[c] / sum(joint)
+    found = fit_transition(evidence, y, start, weight, rounds=1)
+    np.testing.assert_allclose(found.numpy(), counts / counts.sum(1, keepdims=True))
+    torch.testing.assert_close(bayes(evidence, y, start).sum(1), torch.ones(50, dtype=torch.float64))
+
+
+def test_the_matrix_is_found_where_the_evidence_is_right():
+    evidence, y, _, matrix = simulated(20_000)
+    assert np.abs(fit_transition(evidence, y, rounds=200).numpy() - matrix).max() < 0.03
+
+
+def test_labels_of_real_digits(digits):
+    given, truth, probs = digits
+    table = find_label_issues(given, probs)
+    assert table["trust"].is_monotonic_increasing
+    table = table.sort_values("row")
+    wrong = given != truth
+    assert f1_score(wrong, table["flag"]) > 0.9
+    flagged = table["flag"].to_numpy()
+    assert (table["suggested"].astype(int).to_numpy() == truth)[flagged & wrong].mean() > 0.85
+    assert (table["suggested"] == table["given"])[~flagged].all()
+    assert (table["why"] != "").to_numpy()[flagged].all()
+    place = np.minimum((table["trust"].to_numpy() * 5).astype(int), 4)
+    gaps = [abs(table["trust"].to_numpy()[place == k].mean() - (~wrong)[place == k].mean()) for k in np.unique(place)]
+    assert np.average(gaps, weights=np.bincount(place)[np.unique(place)]) < 0.05
+
+
+def test_noise_of_real_digits(digits):
+    given, truth, probs = digits
+    y = torch.from_numpy(given)
+    found = noise_of(label_trust(torch.from_numpy(probs), y), y, [str(k) for k in range(10)])
+    rate, low, high = found.rate
+    assert low < rate < high
+    assert abs(rate - (given != truth).mean()) < 0.03
+    assert found.classes["labels"].sum() == len(given)
+    assert ((found.classes["low"] <= found.classes["wrong"]) & (found.classes["wrong"] <= found.classes["high"])).all()
+    torch.testing.assert_close(found.transition.sum(1), torch.ones(10, dtype=torch.float64))
+    assert bool((found.low <= found.high).all())
+
+
+def test_intervals_hold_the_truth_and_shrink_with_the_rows():
+    held, widths = 0, {}
+    for n in (1_000, 9_000):
+        for seed in range(8):
+            evidence, y, truth, _ = simulated(n, seed=seed)
+            transition = fit_transition(evidence, y)
+            trust = Trust(bayes(evidence, y, transition), transition, evidence)
+            _, low, high = noise_of(trust, y, list("abcd")).rate
+            held += low <= (y.numpy() != truth).mean() <= high
+            widths.setdefault(n, []).append(high - low)
+    assert held >= 13
+    assert np.mean(widths[9_000]) < 0.5 * np.mean(widths[1_000])
+
+
+def test_clean_labels_are_left_alone():
+    x, truth = load_digits(return_X_y=True)
+    probs = cross_val_predict(LogisticRegression(max_iter=300, C=0.05), x / 16, truth, cv=5, method="predict_proba")
+    assert find_label_issues(truth, probs)["flag"].mean() < 0.05
+
+
+def test_wrong_targets_and_their_interval():
+    rng = np.random.default_rng(0)
+    expected = rng.normal(size=(2_000, 2)).astype(np.float32)
+    y = expected + rng.normal(size=(2_000, 2)).astype(np.float32) * [0.1, 0.3]
+    wrong = rng.random(2_000) < 0.15
+    y[wrong] += rng.normal(size=(wrong.sum(), 2)) * 3
+    found = target_trust(torch.from_numpy(expected), torch.from_numpy(y.astype(np.float32)))
+    assert f1_score(wrong, found.right.numpy() < 0.5) > 0.9
+    assert abs(found.rate - 0.15) < 0.03
+    np.testing.assert_allclose(found.spread.numpy(), [0.1, 0.3], rtol=0.1)
+
+
+def test_right_targets_are_left_alone():
+    source = torch.Generator().manual_seed(0)
+    expected = torch.zeros(3_000, 1)
+    found = target_trust(expected, torch.randn(3_000, 1, generator=source))
+    assert (found.right < 0.5).double().mean() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("labels", "probs", "says"),
+    [
+        ([0, 1], [[0.5, 0.5]], "each row needs one"),
+        ([0, 2], [[0.5, 0.5]] * 2, "row 1 has the label 2"),
+        ([0, 0], [[0.5, 0.5], [0.9, 0.9]], "row 1 of pred_probs"),
+        ([0, 0], [[0.5, 0.5], [np.nan, 0.9]], "row 1 of pred_probs"),
+        (["a", "b"], [[0.5, 0.5]] * 2, "class numbers"),
+        ([0], [0.5], "a column for each class"),
+    ],
+)
+def test_mistakes_get_a_sentence(labels, probs, says):
+    with pytest.raises(HoldfastError, match=says):
+        find_label_issues(labels, probs)

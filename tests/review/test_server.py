@@ -1,0 +1,246 @@
+"""The page's server from outside: what it does, and what it refuses."""
+
+import io
+import os
+import sqlite3
+import struct
+import zlib
+from pathlib import Path
+
+import httpx
+import pandas as pd
+import pytest
+from PIL import Image
+from runs import SCRIPT
+from typer.testing import CliRunner
+
+from holdfast.cli import app
+
+EVIL = "'; DROP TABLE entries; --"
+
+
+def asked(client, **query):
+    return client.get("/api/next", params={"reviewer": "Ada", **query}).json()
+
+
+def post(client, path, **body):
+    return client.post(path, json={"reviewer": "Ada", **body})
+
+
+def test_a_walk_through_suspects(digits, tmp_path):
+    with digits.client() as client:
+        first = asked(client)
+        assert first["progress"]["decided"] == 0
+        item = first["item"]
+        assert item["given"] != item["suggested"]
+        assert {group["label"] for group in item["neighbours"]} == {item["given"], item["suggested"]}
+        assert all(near["label"] == group["label"] for group in item["neighbours"] for near in group["rows"])
+        picture = Image.open(io.BytesIO(client.get(f"/picture/{item['row']}").content))
+        assert picture.size == (8, 8)
+        second = post(client, "/api/decide", row=item["row"], verdict="suggestion").json()
+        assert second["item"]["row"] != item["row"]
+        assert second["progress"]["decided"] == 1
+        back = post(client, "/api/undo").json()
+        assert back["item"]["row"] == item["row"]
+        assert post(client, "/api/undo").status_code == 400
+        post(client, "/api/decide", row=item["row"], verdict="suggestion")
+        other = next(name for name in client.get("/api/setup").json()["classes"] if name != item["given"])
+        kept = second["item"]["row"]
+        third = post(client, "/api/decide", row=kept, verdict="keep").json()["item"]["row"]
+        fourth = post(client, "/api/decide", row=third, verdict="other", label=other).json()["item"]["row"]
+        post(client, "/api/decide", row=fourth, verdict="unsure")
+        assert post(client, "/api/decide", row=kept, verdict="keep", filter={"second": True}).status_code == 200
+        assert asked(client, reviewer="Bob", second="true")["item"]["row"] == item["row"]
+    out = tmp_path / "cleaned.csv"
+    said = CliRunner().invoke(app, ["export", str(digits.run), "--out", str(out)])
+    assert said.exit_code == 0, said.output
+    table = pd.read_csv(out)
+    assert table["label"][item["row"]] == item["suggested"]
+    assert table["label"][kept] == table["given"][kept]
+    assert table["label"][third] == other
+    assert table["reviewed"].to_numpy().nonzero()[0].tolist() == sorted([item["row"], kept, third])
+    assert (table["label"] != table["given"]).sum() == 2
+    assert table["reviewers"][fourth] == "Ada"
+
+
+def test_filters(digits):
+    with digits.client() as client:
+        some = asked(client, given="digit 3", low=0.1, high=0.7)
+        assert some["item"]["given"] == "digit 3"
+        assert 0.1 <= some["item"]["trust"] <= 0.7
+        assert some["progress"]["open"] < asked(client)["progress"]["open"]
+        assert asked(client, given="no such class")["item"] is None
+        for wrong in ({"low": "x"}, {"low": 0.9, "high": 0.1}, {"high": "nan"}):
+            assert client.get("/api/next", params={"reviewer": "Ada", **wrong}).status_code == 400
+
+
+def test_who_has_no_token_sees_nothing(digits):
+    for path in ("/", "/review.js", "/api/setup", "/api/next?reviewer=Ada", "/picture/0"):
+        assert httpx.get(digits.home + path).status_code == 403
+        assert httpx.get(digits.home + path, cookies={f"holdfast_{digits.port}": "wrong"}).status_code == 403
+    assert httpx.get(digits.home + "/?token=wrong").status_code == 403
+    assert httpx.get(digits.home + "/api/setup?token=" + digits.token).status_code == 403
+    assert httpx.post(digits.home + "/api/undo", json={}, headers={"origin": digits.home}).status_code == 403
+
+
+def test_the_cookie_is_for_the_page_alone(digits):
+    cookie = httpx.get(digits.link).headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+
+
+def test_foreign_hosts_and_origins(digits):
+    with digits.client() as client:
+        for host in ("evil.example", f"evil.example:{digits.port}", f"127.0.0.1:{digits.port + 1}", ""):
+            assert client.get("/api/setup", headers={"host": host}).status_code in (400, 421)
+        for origin in ("http://evil.example", "null", digits.home + ".evil.example", "https" + digits.home[4:]):
+            assert client.get("/api/setup", headers={"origin": origin}).status_code == 403
+            body = {"reviewer": "Ada", "row": 0, "verdict": "keep"}
+            assert client.post("/api/decide", json=body, headers={"origin": origin}).status_code == 403
+        del client.headers["origin"]
+        assert client.get("/api/setup").status_code == 200
+        assert client.post("/api/undo", json={"reviewer": "Ada"}).status_code == 403
+
+
+def test_only_this_machine(digits):
+    held = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    bound = [line[1] for line in held if int(line[1].split(":")[1], 16) == digits.port and line[3] == "0A"]
+    assert bound == [f"0100007F:{digits.port:04X}"]
+
+
+def test_every_answer_is_sealed(digits):
+    with digits.client() as client:
+        for path in ("/", "/review.js", "/api/setup", "/nowhere", "/picture/999999"):
+            headers = client.get(path).headers
+            policy = headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["cache-control"] == "no-store"
+    assert "content-security-policy" in httpx.get(digits.home).headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../../etc/passwd", "/..%2f..%2fetc%2fpasswd", "/picture/../../etc/passwd", "/picture/%2e%2e%2f", "/picture/-1",
+     "/picture/1.5", "/picture/etc", "/static/review.js", "//etc/passwd", "/review.js/../../run.json", "/run.json",
+     "/picture/99999999999999999999"],
+)  # fmt: skip
+def test_no_path_reaches_a_file(digits, path):
+    with digits.client() as client:
+        request = client.build_request("GET", "/")
+        request.url = request.url.copy_with(raw_path=path.encode())
+        answer = client.send(request)
+        assert answer.status_code in (400, 404)
+        assert b"root:" not in answer.content
+        assert b"fingerprint" not in answer.content
+
+
+def test_requests_that_are_too_large(digits):
+    with digits.client() as client:
+        assert client.post("/api/decide", content=b"x" * 100_000).status_code == 413
+
+        def endless():
+            for _ in range(1_000):
+                yield b"x" * 1_000
+
+        assert client.post("/api/decide", content=endless()).status_code == 413
+        assert client.get("/api/setup").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"[]", b"{", b"[" * 9_000, b'{"reviewer": "Ada"}',
+     b'{"reviewer": "Ada", "row": "0", "verdict": "keep"}', b'{"reviewer": "Ada", "row": -1, "verdict": "keep"}',
+     b'{"reviewer": "Ada", "row": 10000000, "verdict": "keep"}',
+     b'{"reviewer": "Ada", "row": true, "verdict": "keep"}', b'{"reviewer": "Ada", "row": 0, "verdict": "undo"}',
+     b'{"reviewer": "", "row": 0, "verdict": "keep"}', b'{"reviewer": 5, "row": 0, "verdict": "keep"}',
+     b'{"reviewer": "Ada", "row": 0, "verdict": ["keep"]}', b'{"reviewer": "Ada", "row": 0, "verdict": "other"}',
+     b'{"reviewer": "Ada", "row": 0, "verdict": "other", "label": "no class"}',
+     b'{"reviewer": "Ada", "row": 0, "verdict": "other", "label": {"a": 1}}',
+     b'{"reviewer": "Ada", "row": 0, "verdict": "other", "label": [1]}',
+     b'{"reviewer": "Ada", "row": 0, "verdict": "keep", "filter": 3}', "\xff".encode("latin1")],
+)  # fmt: skip
+def test_bodies_that_are_no_decision(digits, body):
+    with digits.client() as client:
+        before = asked(client)["progress"]["decided"]
+        answer = client.post("/api/decide", content=body)
+        assert answer.status_code == 400
+        assert answer.json()["error"]
+        assert asked(client)["progress"]["decided"] == before
+
+
+def test_sql_in_every_field(photos):
+    with photos.client() as client:
+        for reviewer in (EVIL, '" OR ""="', "Robert'); DELETE FROM entries;--"):
+            found = asked(client, reviewer=reviewer, given=EVIL, low="0", high="1")
+            if found["item"] is None:
+                continue
+            row = found["item"]["row"]
+            body = {"row": row, "reviewer": reviewer, "verdict": "other", "label": EVIL, "filter": {"given": EVIL}}
+            assert client.post("/api/decide", json=body).status_code == 200
+        assert asked(client, low="0; DROP TABLE entries")["error"]
+        held = sqlite3.connect(photos.run / "reviews.sqlite")
+        entries = held.execute("SELECT reviewer, label FROM entries").fetchall()
+        held.close()
+        assert (EVIL, f'"{EVIL}"') in entries
+
+
+def bomb():
+    """A PNG of 144 million pixels in a few hundred kilobytes."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", 12_000, 12_000, 8, 0, 0, 0, 0)
+    pixels = zlib.compress(bytes(12_001) * 12_000, 1)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+def test_an_image_bomb_is_not_decoded(photos):
+    with photos.client() as client:
+        path = photos.folder / "photos" / SCRIPT / f"05 {SCRIPT}.png"
+        row = sorted(
+            p.relative_to(photos.folder / "photos").as_posix() for p in path.parent.parent.rglob("*.png")
+        ).index(path.relative_to(photos.folder / "photos").as_posix())
+        held = path.read_bytes()
+        assert client.get(f"/picture/{row}").status_code == 200
+        try:
+            path.write_bytes(bomb())
+            answer = client.get(f"/picture/{row}")
+            assert answer.status_code == 400
+            assert "too many pixels" in answer.json()["error"]
+            path.write_bytes(b"no picture at all")
+            assert client.get(f"/picture/{row}").status_code == 400
+        finally:
+            path.write_bytes(held)
+        status = Path(f"/proc/{photos.process.pid}/status").read_text()
+        peak = int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+        assert peak < 1_500_000, f"{peak} kB"
+
+
+def test_a_large_photograph_is_sent_small(photos):
+    path = photos.folder / "photos" / SCRIPT / f"06 {SCRIPT}.png"
+    held = path.read_bytes()
+    with photos.client() as client:
+        try:
+            Image.new("RGB", (3_000, 2_000), (9, 200, 30)).save(path)
+            sizes = {Image.open(io.BytesIO(client.get(f"/picture/{row}").content)).size for row in range(40)}
+        finally:
+            path.write_bytes(held)
+    assert max(max(size) for size in sizes) == 640
+
+
+def test_export_says_what_is_missing(tmp_path, digits):
+    runner = CliRunner()
+    empty = tmp_path / "run"
+    empty.mkdir()
+    for name in ("run.json", "ledger.npz", "history.csv"):
+        os.link(digits.run / name, empty / name)
+    for words, says in (
+        (["export", str(empty), "--out", str(tmp_path / "a.csv")], "nothing is reviewed"),
+        (["export", str(digits.run), "--out", str(tmp_path / "a.txt")], "must end in .csv"),
+        (["review", str(tmp_path)], "holds no run"),
+        (["review", str(digits.run), "--port", str(digits.port)], "cannot be used"),
+    ):
+        assert says in str(runner.invoke(app, words).exception)

@@ -1,0 +1,70 @@
+"""Small finished runs on real files, for the tests of what comes after training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from holdfast import CoPRLL, Method, Run, fit
+from holdfast.data.source import Source
+from holdfast.noise import symmetric
+
+SCRIPT = "<img src=x onerror=window.hacked=1>"
+"""What a browser would run if it were ever taken for markup."""
+
+
+def digits_run(folder) -> tuple[Run, np.ndarray]:
+    """Digits as an npz file, a quarter of the labels wrong; the run and which are."""
+    x, truth = load_digits(return_X_y=True)
+    given = symmetric(torch.from_numpy(truth), 0.25, 10, seed=1).labels.numpy()
+    names = np.array([f"digit {k}" for k in range(10)])
+    pixels = (x.reshape(-1, 8, 8) * 15).astype(np.uint8)
+    np.savez(folder / "digits.npz", x_train=pixels, y_train=given, class_names=names)
+    rows, _ = Source.at(folder / "digits.npz", "0", 0).load()
+    run = fit(rows, CoPRLL(), "mlp", epochs=12, batch_size=64, device="cpu", out=folder / "run")
+    return run, given != truth
+
+
+def photos_run(folder) -> Run:
+    """A folder of images whose class and file names are markup."""
+    rng = np.random.default_rng(0)
+    for k, name in enumerate((SCRIPT, "'; DROP TABLE entries; --")):
+        (folder / "photos" / name).mkdir(parents=True)
+        for i in range(20):
+            shade = rng.integers(0, 90, (40, 40, 3)) + 160 * ((i < 18) ^ k)
+            Image.fromarray(shade.astype(np.uint8)).save(folder / "photos" / name / f"{i:02d} {SCRIPT}.png")
+    rows, _ = Source.at(folder / "photos", "0", 0, image_size=12).load()
+    return fit(rows, Method(), "mlp", epochs=8, batch_size=8, device="cpu", out=folder / "run")
+
+
+def people_run(folder) -> Run:
+    """A table with numbers, categories and text, in all of which there is markup; a row in eight is labelled wrong."""
+    rng = np.random.default_rng(0)
+    n = 240
+    rich = rng.random(n) < 0.5
+    words = np.where(rich, "golf yacht board meeting", "rent bus night shift")
+    frame = pd.DataFrame(
+        {
+            "age": np.where(rich, 55, 30) + rng.normal(0, 4, n),
+            f"town {SCRIPT}": rng.choice(["A", SCRIPT, "C"], n),
+            "note": [f"{w} {SCRIPT} day {i}" for i, w in enumerate(words)],
+            "income": np.where(rich ^ (np.arange(n) % 8 == 0), SCRIPT, "low"),
+        }
+    )
+    frame.to_csv(folder / "people.csv", index=False)
+    rows, held_out = Source.at(folder / "people.csv", "0.2", 0, label="income").load()
+    return fit(rows, Method(), "mlp", test=held_out, epochs=8, batch_size=16, device="cpu", out=folder / "run")
+
+
+def prices_run(folder) -> Run:
+    """A regression: a linear price, one in ten far off."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2))
+    price = 1000 + x @ [200.0, -100.0] + rng.normal(0, 10, 400)
+    price[::10] += rng.choice([-1, 1], 40) * 900
+    pd.DataFrame({"size": x[:, 0], "age": x[:, 1], "price": price}).to_csv(folder / "prices.csv", index=False)
+    rows, _ = Source.at(folder / "prices.csv", "0", 0, label="price").load()
+    return fit(rows, CoPRLL(), "mlp", epochs=40, batch_size=32, device="cpu", out=folder / "run")

@@ -44,6 +44,7 @@ from holdfast.review.command import export, review
 from holdfast.run import Run
 from holdfast.select.command import select
 from holdfast.stop import STOPS
+from holdfast.theory.command import diagnose
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -320,7 +321,7 @@ def predict(
         out_console.print(f"{len(table)} predictions: {out}")
 
 
-for command in (select, issues, report, review, export):
+for command in (select, issues, report, review, export, diagnose):
     app.command()(command)
 
 

@@ -1,0 +1,52 @@
+"""``holdfast diagnose`` on a real run."""
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from holdfast import HoldfastError
+from holdfast.cli import app
+
+
+@pytest.fixture(scope="module")
+def run(blobs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("diagnose")
+    table = pd.DataFrame(blobs.x.numpy(), columns=["a", "b"])
+    table["kind"] = [blobs.classes[k] for k in blobs.y]
+    table.to_csv(folder / "blobs.csv", index=False)
+    told = CliRunner().invoke(
+        app,
+        [
+            "fit",
+            str(folder / "blobs.csv"),
+            "--out",
+            str(folder / "run"),
+            "--epochs",
+            "4",
+            "--quiet",
+            "--stop",
+            "distance",
+        ],
+        catch_exceptions=False,
+    )
+    assert told.exit_code == 0, told.output
+    return folder / "run"
+
+
+def test_a_run_is_diagnosed_from_its_folder_alone(run):
+    told = CliRunner().invoke(app, ["diagnose", str(run), "--examples", "12"], catch_exceptions=False)
+    assert told.exit_code == 0
+    words = " ".join(told.output.split())
+    assert "Distance from the start." in words
+    assert "conditions of the theorems hold" in words
+    assert (run / "diagnosis.html").stat().st_size > 50_000
+
+
+def test_data_that_moved_is_told(run):
+    data = run.parent / "blobs.csv"
+    data.rename(run.parent / "moved.csv")
+    try:
+        with pytest.raises(HoldfastError, match="no longer at"):
+            CliRunner().invoke(app, ["diagnose", str(run)], catch_exceptions=False)
+    finally:
+        (run.parent / "moved.csv").rename(data)

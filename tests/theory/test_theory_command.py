@@ -14,21 +14,8 @@ def run(blobs, tmp_path_factory):
     table = pd.DataFrame(blobs.x.numpy(), columns=["a", "b"])
     table["kind"] = [blobs.classes[k] for k in blobs.y]
     table.to_csv(folder / "blobs.csv", index=False)
-    told = CliRunner().invoke(
-        app,
-        [
-            "fit",
-            str(folder / "blobs.csv"),
-            "--out",
-            str(folder / "run"),
-            "--epochs",
-            "4",
-            "--quiet",
-            "--stop",
-            "distance",
-        ],
-        catch_exceptions=False,
-    )
+    asked = f"fit {folder / 'blobs.csv'} --label kind --out {folder / 'run'} --epochs 4 --quiet --stop distance"
+    told = CliRunner().invoke(app, asked.split(), catch_exceptions=False)
     assert told.exit_code == 0, told.output
     return folder / "run"
 

@@ -65,7 +65,7 @@ def test_mistakes_are_told(blobs, told, tmp_path):
     run = fit(blobs, Method(), nn.Linear(2, 3), epochs=1, device="cpu")
     with pytest.raises(HoldfastError, match="train with out"):
         diagnose(run)
-    with pytest.raises(HoldfastError, match="pass rows"):
+    with pytest.raises(HoldfastError, match="rows in memory"):
         diagnose(Run.load(told.run.out))
     with pytest.raises(HoldfastError, match="these are 5"):
         diagnose(told.run, blobs.take(torch.arange(5)))

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from holdfast.data.source import read_again
 from holdfast.run import Run
 
 
@@ -27,10 +26,8 @@ def diagnose(
     from holdfast.theory.page import panels, write_page
 
     console = Console()
-    made = Run.load(run)
-    rows = read_again(made.asked)
     with console.status("looking at the Jacobian"):
-        told = look(made, rows, examples=examples)
+        told = look(Run.load(run), examples=examples)
     path = out or run / "diagnosis.html"
     write_page(told, path)
     for panel in panels(told):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from holdfast.data.rows import Rows
+from holdfast.data.source import read_again
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.run import Run, RunFolder
@@ -63,12 +64,11 @@ def diagnose(run: Run, rows: Rows | None = None, *, examples: int = 100, seed: i
     Parameters
     ----------
     run: a finished run that was written to a folder, which keeps the weights that it began with.
-    rows: what it was trained on; None: the rows that the run still holds.
+    rows: what it was trained on; None: the rows that the run still holds, or those at the place they were read from.
     examples: how many rows the Jacobian is taken of; it has a row for each of their outputs.
     """
     rows = rows if rows is not None else run.rows
-    if rows is None:
-        raise HoldfastError("a diagnosis needs the rows that the run was trained on; pass rows")
+    rows = rows if rows is not None else read_again(run.asked)
     if len(rows) != len(run.ledger):
         raise HoldfastError(f"the run was trained on {len(run.ledger)} rows, and these are {len(rows)}")
     if run.out is None:

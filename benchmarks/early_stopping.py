@@ -100,16 +100,12 @@ def train_wide(options: argparse.Namespace, asked: Numbers) -> Numbers:
     return {**{name: joined(run.history[name]) for name in names}, "seconds": round(run.history["seconds"].sum(), 1)}
 
 
-def stop_at(given: np.ndarray[Any, Any], distance: np.ndarray[Any, Any], patience: int = 3) -> int:
-    """The epoch that DistanceStop would keep of a recorded training: the one of the least gain by distance."""
-    gain = np.diff(given) / np.maximum(np.diff(distance), 1e-12)
-    least = 0
-    for number in range(1, len(gain)):
-        if gain[number] < gain[least]:
-            least = number
-        elif number - least >= patience:
-            break
-    return least + 1 if len(gain) else 0
+def stop_at(given: np.ndarray[Any, Any], right: float) -> int:
+    """The epoch that ``TrainAccuracyStop(1 - right)`` keeps of a recorded training: nearest to the share of right
+    labels, of those up to the first that passes it."""
+    passed = np.flatnonzero(given > right)
+    until = given[: passed[0] + 1] if len(passed) else given
+    return int(np.abs(until - right).argmin())
 
 
 def figure1(options: argparse.Namespace, results: Path) -> Numbers:
@@ -120,8 +116,8 @@ def figure1(options: argparse.Namespace, results: Path) -> Numbers:
     for share in shares:
         asked = {"share": share, "rows": rows, "epochs": options.epochs or epochs}
         line = held.get(asked, partial(train_wide, options, asked))
-        given, distance = split(line["given"]), split(line["distance"])
-        at = stop_at(given, distance)
+        given = split(line["given"])
+        at = stop_at(given, 1 - 0.9 * share)
         for when, epoch in (("early", at), ("end", len(given) - 1)):
             score = {name: split(line[name])[epoch] for name in ("given", "true", "test")}
             lines.append({"share": share, "when": when, "epoch": epoch + 1, **score})

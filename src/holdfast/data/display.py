@@ -178,6 +178,6 @@ def _opened(path: Path, longest: int) -> Image.Image:
                 shown = turned.convert("L" if turned.mode in ("1", "L") else "RGB")
     # Damaged bytes make the decoders raise nearly anything.
     except Exception as error:
-        raise HoldfastError(f"{path.name} {images.problem(error)}") from None
+        raise HoldfastError(f"{path.name} {images.trouble(error)}") from None
     shown.thumbnail((longest, longest))
     return shown

@@ -129,7 +129,7 @@ class Pictures(Dataset[Tensor]):
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
                 return torch.from_numpy(_pixels(Path(self.paths[i]), self.recipe))
         except Exception as error:
-            raise HoldfastError(f"{self.paths[i]} {problem(error)}; mend it or pass --skip-broken") from None
+            raise HoldfastError(f"{self.paths[i]} {trouble(error)}; mend it or pass --skip-broken") from None
 
 
 def whole(paths: Sequence[Path], recipe: Mapping[str, Any]) -> list[int]:
@@ -158,7 +158,7 @@ def _each(
             return work(source), ""
         # Damaged bytes make the decoders raise nearly anything.
         except Exception as error:
-            return None, problem(error)
+            return None, trouble(error)
 
     # Tiny images cost less than handing each to a thread would.
     batches = [sources[i : i + _BATCH] for i in range(0, len(sources), _BATCH)]
@@ -179,7 +179,7 @@ def _each(
     return results, kept
 
 
-def problem(error: Exception) -> str:
+def trouble(error: Exception) -> str:
     """Why an image cannot be used, as the end of a sentence that its name begins."""
     if isinstance(error, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
         return "has too many pixels to be safe to decode"

@@ -49,10 +49,7 @@ def noise_of(trust: Trust, y: Tensor, names: Sequence[str], seed: int = 0) -> No
         weight = torch.bincount(torch.randint(total, (total,), generator=source), minlength=total).double()
         matrix = fit_transition(trust.evidence, y, trust.transition, weight, ROUNDS)
         drawn = weight * (1 - bayes(trust.evidence, y, matrix).gather(1, y[:, None])[:, 0])
-        # Whether a doubtful label is wrong is a matter of chance too.
-        chance = torch.randn(classes, generator=source, dtype=torch.float64)
-        doubt = _by_class(weight * wrong * (1 - wrong), y, classes).sqrt()
-        sums = (_by_class(drawn, y, classes) + doubt * chance).clamp_min(0)
+        sums = _by_class(drawn, y, classes)
         own.append(sums / _by_class(weight, y, classes).clamp_min(1))
         rates.append(sums.sum() / total)
         matrices.append(matrix)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from holdfast import HoldfastError
-from holdfast.review.store import Decisions, Store, Verdict
+from holdfast.review.store import Answer, Decisions, Store
 
 EVIL = "'; DROP TABLE entries; --"
 
@@ -22,8 +22,8 @@ def store(tmp_path):
 
 
 def test_decisions_and_what_takes_them_back(store):
-    store.decide(3, "Ada", Verdict.keep, "cat")
-    store.decide(4, "Ada", Verdict.other, "dog")
+    store.decide(3, "Ada", Answer.keep, "cat")
+    store.decide(4, "Ada", Answer.other, "dog")
     found = Decisions(store)
     assert found.of("Ada") == {3, 4}
     assert found.settled(4).label == "dog"
@@ -36,8 +36,8 @@ def test_decisions_and_what_takes_them_back(store):
 
 
 def test_a_later_decision_of_the_same_reviewer_counts(store):
-    store.decide(1, "Ada", Verdict.keep, "cat")
-    store.decide(1, "Ada", Verdict.suggestion, "dog")
+    store.decide(1, "Ada", Answer.keep, "cat")
+    store.decide(1, "Ada", Answer.suggestion, "dog")
     assert Decisions(store).settled(1).label == "dog"
     store.undo("Ada")
     assert Decisions(store).settled(1).label == "cat"
@@ -45,23 +45,23 @@ def test_a_later_decision_of_the_same_reviewer_counts(store):
 
 def test_several_reviewers(store):
     for name, label in (("Ada", "cat"), ("Bob", "dog")):
-        store.decide(1, name, Verdict.other, label)
+        store.decide(1, name, Answer.other, label)
     tie = Decisions(store).settled(1)
     assert (tie.label, tie.disputed, tie.reviewers) == (None, True, ("Ada", "Bob"))
-    store.decide(1, "Cleo", Verdict.unsure, None)
+    store.decide(1, "Cleo", Answer.unsure, None)
     assert Decisions(store).settled(1).label is None
-    store.decide(1, "Dan", Verdict.keep, "cat")
+    store.decide(1, "Dan", Answer.keep, "cat")
     assert Decisions(store).settled(1).label == "cat"
 
 
 def test_values_of_a_regression(store):
-    store.decide(1, "Ada", Verdict.other, [1.5, 2.0])
+    store.decide(1, "Ada", Answer.other, [1.5, 2.0])
     assert Decisions(store).settled(1).label == [1.5, 2.0]
 
 
 def test_another_process_is_seen(store, tmp_path):
     found, other = Decisions(store), Store(tmp_path / "reviews.sqlite", "f")
-    other.decide(9, "Bob", Verdict.keep, "cat")
+    other.decide(9, "Bob", Answer.keep, "cat")
     other.close()
     assert found.refresh() == {9}
 
@@ -75,7 +75,7 @@ def test_reviews_of_other_data_are_refused(store, tmp_path):
 
 
 def test_words_of_sql_are_only_words(store):
-    store.decide(1, EVIL, Verdict.other, EVIL)
+    store.decide(1, EVIL, Answer.other, EVIL)
     assert store.undo("' OR 1=1 --") is None
     found = Decisions(store)
     assert found.of(EVIL) == {1}
@@ -85,10 +85,10 @@ def test_words_of_sql_are_only_words(store):
 def test_a_killed_process_loses_nothing_that_was_answered(tmp_path):
     path = tmp_path / "reviews.sqlite"
     script = (
-        "import sys; from pathlib import Path; from holdfast.review.store import Store, Verdict\n"
+        "import sys; from pathlib import Path; from holdfast.review.store import Store, Answer\n"
         f"store = Store(Path({str(path)!r}), 'f')\n"
         "for row in range(10_000):\n"
-        "    store.decide(row, 'Ada', Verdict.keep, 'cat'); print(row, flush=True)\n"
+        "    store.decide(row, 'Ada', Answer.keep, 'cat'); print(row, flush=True)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     said = [int(next(child.stdout)) for _ in range(40)]

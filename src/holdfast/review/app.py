@@ -16,7 +16,7 @@ from starlette.routing import Route
 from holdfast.errors import HoldfastError
 from holdfast.review.desk import Desk, Filter
 from holdfast.review.guard import Guard
-from holdfast.review.store import Label, Verdict
+from holdfast.review.store import Answer, Label
 
 LONGEST_NAME = 60
 STATIC = {"/": ("review.html", "text/html"), "/review.js": ("review.js", "text/javascript"),
@@ -47,9 +47,9 @@ def application(desk: Desk, port: int, token: str) -> Starlette:
         told = await _told(request)
         reviewer, wanted = _reviewer(told), _filter(told.get("filter", {}))
         row, verdict = told.get("row"), told.get("verdict")
-        if not isinstance(row, int) or isinstance(row, bool) or verdict not in list(Verdict):
+        if not isinstance(row, int) or isinstance(row, bool) or verdict not in list(Answer):
             raise HoldfastError("a decision needs a row and one of keep, suggestion, other, unsure")
-        desk.decide(row, reviewer, Verdict(verdict), _label(told.get("label")))
+        desk.decide(row, reviewer, Answer(verdict), _label(told.get("label")))
         return JSONResponse(_next(desk, reviewer, wanted))
 
     async def undo(request: Request) -> Response:

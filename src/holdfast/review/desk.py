@@ -16,7 +16,7 @@ from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
 from holdfast.report.page import label_text
 from holdfast.review.order import Remaining, crowding, remaining, telling
-from holdfast.review.store import Decisions, Label, Store, Verdict
+from holdfast.review.store import Answer, Decisions, Label, Store
 
 DOUBTFUL = 0.9
 """Rows trusted less than this are asked about."""
@@ -176,7 +176,7 @@ class Desk:
             return texts[0][1][:160]
         return ", ".join(f"{field.name} {field.value}" for field in self.display.fields(row, 3))
 
-    def decide(self, row: int, reviewer: str, verdict: Verdict, label: Label | None) -> None:
+    def decide(self, row: int, reviewer: str, verdict: Answer, label: Label | None) -> None:
         """Keep a decision; on disk when this returns."""
         if not 0 <= row < len(self):
             raise HoldfastError(f"there is no row {row}")
@@ -189,13 +189,13 @@ class Desk:
         self._catch_up()
         return row
 
-    def _checked(self, row: int, verdict: Verdict, label: Label | None) -> Label | None:
+    def _checked(self, row: int, verdict: Answer, label: Label | None) -> Label | None:
         """The label that a verdict comes to."""
-        if verdict is Verdict.unsure:
+        if verdict is Answer.unsure:
             return None
         line = self._line(row)
-        if verdict is not Verdict.other:
-            which = "given" if verdict is Verdict.keep else "suggested"
+        if verdict is not Answer.other:
+            which = "given" if verdict is Answer.keep else "suggested"
             told: Label = label_value(line, which, self.classes is not None)
             return told
         if self.classes is not None:

@@ -18,7 +18,7 @@ Label = str | list[float]
 """A class name, or the values of a regression."""
 
 
-class Verdict(StrEnum):
+class Answer(StrEnum):
     """What a reviewer says of a given label."""
 
     keep = "keep"
@@ -34,7 +34,7 @@ class Decision:
     number: int
     row: int
     reviewer: str
-    verdict: Verdict
+    verdict: Answer
     label: Label | None
     """What the label should be; None where the reviewer is unsure."""
 
@@ -79,7 +79,7 @@ class Store:
     def close(self) -> None:
         self._held.close()
 
-    def decide(self, row: int, reviewer: str, verdict: Verdict, label: Label | None) -> None:
+    def decide(self, row: int, reviewer: str, verdict: Answer, label: Label | None) -> None:
         """Add a decision; on disk when this returns."""
         self._add(row, reviewer, verdict.value, None if label is None else json.dumps(label), None)
 
@@ -112,7 +112,7 @@ class Store:
                 yield at, int(undoes)
             else:
                 told = None if label is None else json.loads(label)
-                yield at, Decision(at, row, reviewer, Verdict(verdict), told)
+                yield at, Decision(at, row, reviewer, Answer(verdict), told)
 
 
 class Decisions:

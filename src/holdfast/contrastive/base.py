@@ -49,7 +49,7 @@ class Contrastive(Method):
                 f"{type(self).__name__} learns without labels; use holdfast.contrastive.pretrain, or pass "
                 "rows.without_labels()"
             )
-        self._when = (0.0, 1.0)
+        self._when = (0.0, 0.0)
         self._steps = 0
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:

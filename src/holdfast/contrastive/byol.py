@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class BYOL(Contrastive):
     """``L_i = 2 - 2 cos(h(f(x_i)), g(x~_i))`` plus the same with the views changed over.
 
-    ``h`` is a predictor, ``g`` the momentum encoder, whose momentum rises from its first value to 1 along half a cosine.
+    ``h`` is a predictor and ``g`` the momentum encoder, whose momentum rises to 1 along half a cosine.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ class BYOL(Contrastive):
         return Step(weighted_mean(losses, batch.weight), batch.weight)
 
     def after_step(self, nets: Nets) -> None:
-        super().after_step(nets)
         follow(self.target, nets[0], momentum_at(self.share, self.momentum))
+        super().after_step(nets)
 
 
 def byol_losses(foretold: Tensor, target: Tensor) -> Tensor:

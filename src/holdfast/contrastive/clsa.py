@@ -16,13 +16,13 @@ from holdfast.method import Batch
 
 class CLSA(MoCo):
     """``L = L_c + L_ddm``: contrast of weak queries over all keys of batch and queue, plus
-    ``L_ddm = -sum_j W_ij log softmax(s_i B / tau)_j`` with ``W_i = softmax(q_i B / tau)`` of the weak query held fixed and
-    ``s`` the strong query. Every weak query supervises every strong one; terms are summed.
+    ``L_ddm = -sum_j W_ij log softmax(s_i B / tau)_j`` with ``W_i = softmax(q_i B / tau)`` of the weak query held
+    fixed and ``s`` the strong query. Every weak query supervises every strong one; terms are summed.
 
     Parameters
     ----------
-    weak, strong: shares of the full side at which queries of either kind are drawn. ``strong=(96 / 224,)`` is CLSA-Single,
-        ``weak=MULTI, strong=MULTI`` (of ``holdfast.contrastive.sane``) is CLSA-Multi.
+    weak, strong: shares of the full side at which queries of either kind are drawn. ``strong=(96 / 224,)`` is
+        CLSA-Single, ``weak=MULTI, strong=MULTI`` (of ``holdfast.contrastive.sane``) is CLSA-Multi.
     queue, momentum, temperature, groups: see ``MoCo``.
 
     Shapes

@@ -75,12 +75,19 @@ def knn_accuracy(net: nn.Module, train: Rows, test: Rows, *, k: int = 50, temper
 
 
 def linear_accuracy(
-    net: nn.Module, train: Rows, test: Rows, *, epochs: int = 200, rate: float = 0.01, batch_size: int = 256, seed: int = 0
+    net: nn.Module,
+    train: Rows,
+    test: Rows,
+    *,
+    epochs: int = 200,
+    rate: float = 0.01,
+    batch_size: int = 256,
+    seed: int = 0,
 ) -> float:
     """Accuracy on test rows of a linear layer trained on frozen features.
 
-    Adam at 0.01 for 200 epochs without weight decay, as SANE has it for CIFAR-10. Differs from there: features are those
-    of images as they are, computed once, and the rate falls along a cosine.
+    Adam at 0.01 for 200 epochs without weight decay, as SANE has it for CIFAR-10. Differs from there: features are
+    those of images as they are, computed once, and the rate falls along a cosine.
     """
     kept, asked = (replace(rows, x=features_of(net, rows), truth=None) for rows in (train, test))
     scale = kept.x.std(0).mean().clamp_min(1e-6) if isinstance(kept.x, Tensor) else 1.0
@@ -94,7 +101,9 @@ def linear_accuracy(
     return float(run.history["test"].iloc[-1])
 
 
-def fine_tune(net: nn.Module, rows: Rows, test: Rows | None = None, method: Method | None = None, **settings: Any) -> Run:
+def fine_tune(
+    net: nn.Module, rows: Rows, test: Rows | None = None, method: Method | None = None, **settings: Any
+) -> Run:
     """Train a copy of a pre-trained network with a new linear head; settings are those of ``holdfast.fit``."""
     own = copy.deepcopy(bare(net))
     width = features_of(own, rows.take(torch.arange(1))).shape[1]

@@ -1,8 +1,8 @@
 """Views of images: crop, flip and blur as two matrix products, colours as a third.
 
-Cropping a box, scaling it, mirroring and blurring all act on rows and columns separately, so that one matrix from the left
-and one from the right do all of it; brightness, saturation, hue and grey act on the colours of a pixel as one 3x3 matrix.
-On a CPU this is far cheaper than one pass over the pixels for each.
+Cropping a box, scaling it, mirroring and blurring all act on rows and columns separately, so that one matrix from the
+left and one from the right do all of it; brightness, saturation, hue and grey act on the colours of a pixel as one 3x3
+matrix. On a CPU this is far cheaper than one pass over the pixels for each.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Weak:
         draws = 2 * torch.rand(4, count, generator=generator) - 1
         chances = torch.rand(2, count, generator=generator)
         on = (chances[0] < self.jittered).float()
-        brightness, contrast, saturation, hue = (on * amount * draw for amount, draw in zip(self.jitter, draws, strict=True))
+        brightness, contrast, saturation, hue = on * draws * torch.tensor(self.jitter)[:, None]
         if channels == 1:
             return (1 + brightness)[:, None, None], 1 + contrast
         saturation = torch.where(chances[1] < self.grey, -1.0, saturation)

@@ -47,9 +47,7 @@ class MoCo(Contrastive):
     MoCo(momentum=0.999)
     """
 
-    def __init__(
-        self, queue: int = 4096, momentum: float = 0.99, temperature: float = 0.2, *, groups: int = 4
-    ) -> None:
+    def __init__(self, queue: int = 4096, momentum: float = 0.99, temperature: float = 0.2, *, groups: int = 4) -> None:
         super().__init__()
         if queue < 1 or groups < 1:
             raise HoldfastError(f"queue and groups must be at least 1, not {queue} and {groups}")

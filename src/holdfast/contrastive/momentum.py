@@ -34,7 +34,7 @@ def keys_of(target: nn.Module, x: Tensor, groups: int) -> Tensor:
     if count == 1:
         return unit(target(x))
     order = torch.randperm(len(x)).to(x.device)
-    parts = [target(part) for part in x[order].chunk(count)]
+    parts = [target(part) for part in x[order].tensor_split(count)]
     return unit(torch.cat(parts)[order.argsort()])
 
 

@@ -103,4 +103,6 @@ def views_for(rows: Rows) -> Recipe:
         return TableViews()
     if len(rows.shape) == 3 and rows.shape[0] in (1, 3):
         return ImageViews(rows.shape[1])
-    raise HoldfastError(f"there are views for images of one or three channels and for tables, not inputs of {rows.shape}")
+    raise HoldfastError(
+        f"there are views for images of one or three channels and for tables, not inputs of {rows.shape}"
+    )

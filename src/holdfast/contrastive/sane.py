@@ -17,6 +17,7 @@ from holdfast.method import Batch
 
 MULTI = (1.0, 192 / 224, 160 / 224, 128 / 224, 96 / 224)
 """The five sizes of SANE-Multi, as shares of the full side."""
+MOMENTUM_MIXUP = MomentumMixup()
 
 
 class SANE(MoCo):
@@ -24,9 +25,9 @@ class SANE(MoCo):
 
     ``(1 - lambda) L_c(x, e) + lambda L_c(x', y')`` (equation 9), where ``L_c`` is the cross entropy of
     ``softmax(q_i B / tau)`` over all keys ``B`` of batch and queue. The refined label (equation 5) is
-    ``y_i = (1 - alpha_i - beta_i) e_i + alpha_i p_i + beta_i q_i``: ``e`` one-hot, ``p_i = softmax(k_i B / (tau tau'))``
-    what the key of the positive is similar to, ``q_i`` the same without itself, and
-    ``alpha_i = mu max p_i / z_i, beta_i = mu max q_i / z_i, z_i = 1 + mu max p_i + mu max q_i``. Virtual queries
+    ``y_i = (1 - alpha_i - beta_i) e_i + alpha_i p_i + beta_i q_i``: ``e`` one-hot,
+    ``p_i = softmax(k_i B / (tau tau'))`` what the key of the positive is similar to, ``q_i`` the same without itself,
+    and ``alpha_i = mu max p_i / z_i, beta_i = mu max q_i / z_i, z_i = 1 + mu max p_i + mu max q_i``. Virtual queries
     ``x'_i = theta x_i + (1 - theta) x~_j`` and their labels are mixed alike (equation 8).
 
     Parameters
@@ -45,9 +46,9 @@ class SANE(MoCo):
     ------
     Labels and logits (B, B + b): the keys of the batch first, then the queue.
 
-    Differs from the paper: similarity is ``exp(+cos / tau)``, where its text has a minus sign that would drive positives
-    apart; theta is drawn for each example. With ``strong``, vanilla mixup has two strong ingredients. No code of the
-    authors is public.
+    Differs from the paper: similarity is ``exp(+cos / tau)``, where its text has a minus sign that would drive
+    positives apart; theta is drawn for each example. With ``strong``, vanilla mixup has two strong ingredients.
+    No code of the authors is public.
 
     Reference: Zhou et al., "A Theory-Driven Self-Labeling Refinement Method for Contrastive Representation Learning",
     NeurIPS 2021.
@@ -62,7 +63,7 @@ class SANE(MoCo):
         *,
         positive: bool = True,
         others: bool = True,
-        mixup: Mixup | None = MomentumMixup(),
+        mixup: Mixup | None = MOMENTUM_MIXUP,
         strong: bool = False,
         sizes: tuple[float, ...] | None = None,
         mu: tuple[float, float] = (0.0, 1.0),
@@ -92,8 +93,8 @@ class SANE(MoCo):
 
     def augments(self, recipe: Recipe) -> tuple[Augment, ...]:
         draw = recipe.strong if self.strong else recipe.weak
-        sides = (1.0,) * int(self.strong) if self.sizes is None else tuple(s for size in self.sizes for s in (size, size))
-        return (recipe.weak(), recipe.weak(), *(draw(size) for size in sides))
+        sides = [1.0] * int(self.strong) if self.sizes is None else [s for size in self.sizes for s in (size, size)]
+        return (recipe.weak(), recipe.weak(), *map(draw, sides))
 
     def contrast(self, net: nn.Module, batch: Batch, key: Tensor) -> Tensor:
         keys = torch.cat([key, self.bank.keys])

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class SimSiam(Contrastive):
-    """``L_i = -(cos(h(z_i), z~_i) + cos(h(z~_i), z_i)) / 2``, where ``z`` is the embedding and no gradient flows through
-    the second argument.
+    """``L_i = -(cos(h(z_i), z~_i) + cos(h(z~_i), z_i)) / 2``, where ``z`` is the embedding and no gradient flows
+    through the second argument.
 
     Parameters
     ----------

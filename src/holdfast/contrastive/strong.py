@@ -28,8 +28,8 @@ class Strong:
 
     Shape: (B, C, H, W) -> that of the weak view, in [0, 1].
 
-    Differs from the authors' code: the images of a batch to which one operation falls are worked on together; colours stay
-    floats between operations, which Pillow rounds to bytes.
+    Differs from the authors' code: the images of a batch to which one operation falls are worked on together; colours
+    stay floats between operations, which Pillow rounds to bytes.
 
     Reference: Wang and Qi, "Contrastive Learning with Stronger Augmentations", 2021.
     """
@@ -141,7 +141,7 @@ def move(x: Tensor, kind: Tensor, strength: Tensor, sign: Tensor) -> Tensor:
     share = 0.03 * strength * sign
     angle, shear_x, shear_y, across, down = (torch.where(kind == k, share, 0.0) for k in range(len(MOVES)))
     # Whole degrees: 100 times what others move by.
-    angle = torch.deg2rad(sign * (100 * angle.abs() + 1e-3).floor())
+    angle = -torch.deg2rad(sign * (100 * angle.abs() + 1e-3).floor())
     aspect = x.shape[2] / x.shape[3]
     cos, sin = angle.cos(), angle.sin()
     rows = [

@@ -46,7 +46,8 @@ class SwAV(Contrastive):
     Differs from the authors' code: SGD of the loop in place of LARS, the head of SANE; the queue starts by a share of
     the training and holds embeddings of both large crops in turn. In several processes each assigns its own batch.
 
-    Reference: Caron et al., "Unsupervised Learning of Visual Features by Contrasting Cluster Assignments", NeurIPS 2020.
+    Reference: Caron et al., "Unsupervised Learning of Visual Features by Contrasting Cluster Assignments", NeurIPS
+    2020.
 
     >>> SwAV(100, small=0)
     SwAV(prototypes=100, small=0)
@@ -94,7 +95,8 @@ class SwAV(Contrastive):
         self.centres = nn.Parameter(drawn.to(data.device))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.banks = nn.ModuleList(
-            KeyQueue(min(self.queue, len(data)), width, data.generator).to(data.device) for _ in range(2 * (self.queue > 0))
+            KeyQueue(min(self.queue, len(data)), width, data.generator).to(data.device)
+            for _ in range(2 if self.queue else 0)
         )
 
     def loss(self, nets: Nets, batch: Batch) -> Step:

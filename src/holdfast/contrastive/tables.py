@@ -35,10 +35,13 @@ class TableView:
 
 @dataclass(frozen=True)
 class TableViews:
-    """The recipe of views for tables and embeddings: weak ones drop a fifth of the features, strong ones two fifths."""
+    """The recipe of views for tables and embeddings: weak ones drop a fifth of the features, strong ones two fifths.
+
+    There is nothing to crop: a view of another size is a mistake, and how much of an image would be shown says nothing.
+    """
 
     def weak(self, size: float = 1.0, scale: tuple[float, float] | None = None) -> Augment:
-        if size != 1 or scale is not None:
+        if size != 1:
             raise HoldfastError("rows of a table have no crops; choose a method or setting without them")
         return TableView()
 

@@ -38,6 +38,7 @@ from holdfast.methods import (
     MentorNet,
     MinSGD,
     NormClip,
+    SelfLabelRefinery,
     Sever,
     TRevision,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "Regression",
     "Rows",
     "Run",
+    "SelfLabelRefinery",
     "Sever",
     "Stack",
     "Stage",

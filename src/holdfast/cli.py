@@ -25,6 +25,7 @@ from holdfast import __version__
 from holdfast.checkpoint import written_aside
 from holdfast.compare import compare as compare_methods
 from holdfast.compare import corrupted
+from holdfast.contrastive.command import pretrain_command
 from holdfast.data import Rows, read, read_inputs
 from holdfast.data.scale import scaled_targets, unscaled
 from holdfast.errors import HoldfastError
@@ -131,6 +132,9 @@ def fit(
     stop: Annotated[
         str | None, typer.Option(help=f"When to stop before wrong labels are learnt: {', '.join(STOPS)}.")
     ] = None,
+    pretrained: Annotated[
+        Path | None, typer.Option("--from", help="Start from the network of this run (holdfast pretrain).")
+    ] = None,
     task: TaskName = None,
     test: Test = "0.2",
     net: Net = "auto",
@@ -167,7 +171,7 @@ def fit(
     made = _method(method, options)()
     whole = made if stop is None else Stack(made, _stop(stop))
     run = fit_rows(
-        rows, whole, net, test=held_out, epochs=epochs, batch_size=batch_size,
+        rows, whole, net, pretrained=pretrained, test=held_out, epochs=epochs, batch_size=batch_size,
         optimizer=_optimizer(optimizer, lr), schedule=_schedule(schedule), augment=_augment(augment, rows),
         seed=seed, device=device, devices=devices, strategy=strategy, precision=precision, out=out, resume=resume,
         tensorboard=tensorboard, progress=_bar(method, quiet),
@@ -312,6 +316,7 @@ def predict(
 
 
 app.command()(select)
+app.command("pretrain")(pretrain_command)
 
 
 def table_of(summary: pd.DataFrame, *, percent: bool) -> Table:

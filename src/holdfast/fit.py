@@ -227,8 +227,9 @@ def _networks(
         nets = [build(net, rows.shape, task_for(rows).outputs) for _ in range(count)]
     else:
         nets = [net] + [reset_parameters(net) for _ in range(count - 1)]
-    for each in nets if body is not None else ():
-        load_body(each, body)
+    for each in nets:
+        if body is not None:
+            load_body(each, body)
     return net if isinstance(net, str) else None, nets
 
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augment, evaluate
-from holdfast.method import Method, Nets
+from holdfast.method import Nets
+from holdfast.methods.paced import Paced
 from holdfast.task import Representation
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Recipe(Protocol):
         """The example with at most ``1 - least`` of another one mixed in."""
 
 
-class Contrastive(Method):
+class Contrastive(Paced):
     """Base of the methods that learn embeddings from views of examples; the network's output is the embedding.
 
     They train on rows without labels (``Rows.without_labels``), so that none can be read. ``batch.x`` is a tuple of
@@ -49,21 +50,6 @@ class Contrastive(Method):
                 f"{type(self).__name__} learns without labels; use holdfast.contrastive.pretrain, or pass "
                 "rows.without_labels()"
             )
-        self._when = (0.0, 0.0)
-        self._steps = 0
-
-    def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
-        self._when = (epoch / epochs, 1 / (epochs * data.steps()))
-        self._steps = 0
-
-    def after_step(self, nets: Nets) -> None:
-        self._steps += 1
-
-    @property
-    def share(self) -> float:
-        """How much of the training is done, in [0, 1)."""
-        start, step = self._when
-        return start + step * self._steps
 
 
 def embedding_width(net: nn.Module, data: Feed) -> int:

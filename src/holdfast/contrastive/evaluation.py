@@ -87,15 +87,16 @@ def linear_accuracy(
     """Accuracy on test rows of a linear layer trained on frozen features.
 
     Adam at 0.01 for 200 epochs without weight decay, as SANE has it for CIFAR-10. Differs from there: features are
-    those of images as they are, computed once, and the rate falls along a cosine.
+    those of images as they are, computed once and divided by one number, their mean standard deviation; the rate falls
+    along a cosine.
     """
-    kept, asked = (replace(rows, x=features_of(net, rows), truth=None) for rows in (train, test))
-    scale = kept.x.std(0).mean().clamp_min(1e-6) if isinstance(kept.x, Tensor) else 1.0
-    kept, asked = (replace(rows, x=rows.x / scale) for rows in (kept, asked))
+    known, asked = features_of(net, train), features_of(net, test)
+    scale = known.std(0).mean().clamp_min(1e-6)
+    kept, held = (replace(rows, x=x / scale, truth=None, names=None) for rows, x in ((train, known), (test, asked)))
     with torch.random.fork_rng():
-        layer = nn.Linear(kept.shape[0], _classes(train))
+        layer = nn.Linear(known.shape[1], _classes(train))
         run = fit(
-            kept, Method(), layer, test=asked, epochs=epochs, batch_size=min(batch_size, len(kept)),
+            kept, Method(), layer, test=held, epochs=epochs, batch_size=min(batch_size, len(kept)),
             optimizer=partial(Adam, lr=rate), seed=seed, device="cpu",
         )  # fmt: skip
     return float(run.history["test"].iloc[-1])

@@ -172,7 +172,8 @@ def colour_matrices(brightness: Tensor, saturation: Tensor, hue: Tensor) -> Tens
     turn[:, 0, 0] = 1
     turn[:, 1, 1] = turn[:, 2, 2] = angle.cos()
     turn[:, 1, 2], turn[:, 2, 1] = -angle.sin(), angle.sin()
-    return torch.linalg.inv(yiq) @ turn @ yiq @ colour * brightness[:, None, None]
+    matrix: Tensor = torch.linalg.inv(yiq) @ turn @ yiq @ colour
+    return matrix * brightness[:, None, None]
 
 
 def recolour(x: Tensor, matrix: Tensor, contrast: Tensor) -> Tensor:

@@ -127,6 +127,6 @@ def load_body(net: nn.Module, weights: Mapping[str, Tensor]) -> None:
     own = {name: value for name, value in net.state_dict().items() if not name.startswith("head.")}
     if {name: value.shape for name, value in body.items()} != {name: value.shape for name, value in own.items()}:
         raise HoldfastError(
-            "the weights to start from belong to a network of another kind; choose the one they come from"
+            "the weights to start from are those of another kind of network; choose the one they come from"
         )
     net.load_state_dict(body, strict=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -56,7 +54,7 @@ def project(net: nn.Module, outputs: int = 128) -> nn.Module:
         raise HoldfastError(
             f"{type(net).__name__} cannot take a projection head: it needs features(x) and a linear layer called head"
         )
-    net.head = ProjectionHead(cast(nn.Linear, head).in_features, outputs)
+    net.head = ProjectionHead(head.in_features, outputs)
     return net
 
 

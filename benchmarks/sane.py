@@ -3,7 +3,7 @@
 A small network is pre-trained without labels on 10,000 images of Fashion-MNIST and, for a shorter list of rows, of
 CIFAR-10; its features are judged by 50 nearest neighbours and by a linear layer, both on the true labels of those
 images and of the test set. Three seeds for MoCo and SANE, one for the rest. Beside it: how far one-hot and refined
-labels are from the labels that classes would give, by epoch; and CRUST at 80 % symmetric noise on CIFAR-10, from scratch
+labels are from those that classes would give, by epoch; and CRUST at 80 % symmetric noise on CIFAR-10, from scratch
 and from the pre-trained network. Published numbers stand beside (CIFAR-10, ResNet-50, 1,000 or 2,000 epochs). The last
 line is one JSON object.
 

@@ -19,7 +19,6 @@ long. What is done is kept in the results and not done again.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -51,7 +50,6 @@ from holdfast.contrastive import (
 )
 from holdfast.contrastive.pretrain import sgd
 from holdfast.feed import PadCropFlip
-from holdfast.jobs import Failed, run_jobs
 from holdfast.nets import build, load_body
 from holdfast.plots import COLOURS, save
 
@@ -380,24 +378,10 @@ def main() -> None:
     if unknown:
         raise SystemExit(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
     results = protocol.Results(options.results / "sane.csv", options.fresh)
-    deadline, failed = time.time() + 60 * options.minutes, {}
-    asked = list(dict.fromkeys(trials(options)))
-    by_name = {" ".join(map(str, t)): t for t in asked if options.fresh or results.find(t._asdict()) is None}
-
-    def keep(name: str, outcome: Any) -> None:
-        if isinstance(outcome, Failed):
-            failed[name] = outcome.why
-            print(f"{name} failed: {outcome.why}\n{outcome.trace}", file=sys.stderr, flush=True)
-        elif outcome is not None:
-            results.get(by_name[name]._asdict(), lambda: outcome)
-            print(f"{name}: { ({k: v for k, v in outcome.items() if not k.endswith('labels')}) }", flush=True)
-
-    jobs = {name: partial(run, trial, options, deadline) for name, trial in by_name.items()}
-    run_jobs(jobs, options.jobs, threads=options.threads, done=keep)
-    lines = [line for line in (results.find(trial._asdict()) for trial in asked) if line is not None]
-    if not lines:
+    work = partial(run, options=options, deadline=time.time() + 60 * options.minutes)
+    found, failed = protocol.finish(trials(options), work, results, options)
+    if found.empty:
         raise SystemExit("no run has ended yet; allow more minutes")
-    found = pd.DataFrame(lines)
     kind = "quick" if options.quick else "paper" if options.paper else "fashion"
     text = tables(found, kind, options.strong)
     if (found["part"] == "cifar").any():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -23,6 +21,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from holdfast import __version__
 from holdfast.checkpoint import written_aside
+from holdfast.chosen import chosen
 from holdfast.compare import compare as compare_methods
 from holdfast.compare import corrupted
 from holdfast.contrastive.command import pretrain_command
@@ -360,33 +359,13 @@ def _load(data: Path, test: str, seed: int, **reading: Any) -> tuple[Rows, Rows 
 
 
 def _method(name: str, options: Iterable[str]) -> Callable[[], Method]:
-    if name not in METHODS:
-        close = get_close_matches(name, METHODS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise HoldfastError(f"no method is called {name!r} (there are {', '.join(METHODS)}){hint}")
-    settings = dict(_option(option) for option in options)
-    make = partial(METHODS[name], **settings)
-    try:
-        make()
-    except TypeError as error:
-        raise HoldfastError(f"{name}: {error}") from None
-    return make
+    return chosen("method", name, METHODS, options)
 
 
 def _stop(name: str) -> Method:
     if name not in STOPS:
         raise HoldfastError(f"no stop rule is called {name!r}; there are {', '.join(STOPS)}")
     return STOPS[name]()
-
-
-def _option(text: str) -> tuple[str, Any]:
-    name, found, value = text.partition("=")
-    if not found:
-        raise HoldfastError(f"--set takes name=value, not {text!r}")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, value
 
 
 def _optimizer(name: OptimizerName, rate: float | None) -> Callable[[Iterable[nn.Parameter]], Optimizer]:

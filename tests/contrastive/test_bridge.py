@@ -153,7 +153,7 @@ def test_mistakes_on_the_command_line(tmp_path):
     for command, words in (
         (("--method", "moko"), "did you mean moco"),
         (("--set", "weight"), "name=value"),
-        (("--set", "mixup=vanilla"), "takes a number"),
+        (("--set", "mixup=vanilla"), "mixup takes MomentumMixup"),
         (("--set", "nonsense=1"), "unexpected keyword"),
         (("--lr", "0"), "must be positive"),
     ):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import typer
 from rich.console import Console
 
-from holdfast.contrastive.base import Contrastive
+from holdfast.chosen import chosen
 from holdfast.contrastive.evaluation import Probe
 from holdfast.contrastive.pretrain import CONTRASTIVE, pretrain, sgd
 from holdfast.data import read
@@ -58,13 +55,14 @@ def pretrain_command(
         torch.set_num_threads(threads)
     if not lr > 0:
         raise HoldfastError(f"a learning rate must be positive, not {lr:g}")
+    make = chosen("method of pre-training", method, CONTRASTIVE, options)
     rows, held_out = read(data, label=label, image_size=image_size, trust_pickle=trust_pickle)
     probe = None
     if watch:
         known, asked = (rows, held_out) if held_out is not None else rows.split(0.2, seed)
         probe = Probe(known, asked, every=watch)
     run = pretrain(
-        rows, method_of(method, options), net, epochs=epochs, batch_size=min(batch_size, len(rows)),
+        rows, make(), net, epochs=epochs, batch_size=min(batch_size, len(rows)),
         optimizer=partial(sgd, rate=lr), watch=probe, seed=seed, device=device, precision=precision, out=out,
         resume=resume, progress=Silent() if quiet else Bar(method),
     )  # fmt: skip
@@ -74,25 +72,3 @@ def pretrain_command(
         tell(f"accuracy of nearest neighbours: {seen.iloc[-1]:.4f} after epoch {int(seen.index[-1]) + 1}")
     tell(f"{len(rows)} rows, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}")
     tell(f"go on with: holdfast fit {data} --from {out}", soft_wrap=True)
-
-
-def method_of(name: str, options: Iterable[str]) -> Contrastive:
-    """The method of a name, with settings written as name=value."""
-    if name not in CONTRASTIVE:
-        close = get_close_matches(name, CONTRASTIVE, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise HoldfastError(f"no method of pre-training is called {name!r} (there are {', '.join(CONTRASTIVE)}){hint}")
-    try:
-        return CONTRASTIVE[name](**dict(map(_setting, options)))
-    except TypeError as error:
-        raise HoldfastError(f"{name}: {error}") from None
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, found, value = text.partition("=")
-    if not found:
-        raise HoldfastError(f"--set takes name=value, not {text!r}")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        raise HoldfastError(f"--set {name} takes a number, True, False, None or a tuple, not {value!r}") from None

@@ -76,6 +76,8 @@ class SANE(MoCo):
         super().__init__(queue, momentum, temperature, groups=groups)
         if not 0 <= weight <= 1:
             raise HoldfastError(f"the weight of refined labels must lie in [0, 1], not {weight:g}")
+        if not isinstance(mixup, Mixup | None):
+            raise HoldfastError(f"mixup takes MomentumMixup(), VanillaMixup() or None, not {mixup!r}")
         if min(mu) < 0:
             raise HoldfastError(f"mu must be at least 0, not {mu}")
         if sizes is not None and not all(0 < size <= 1 for size in sizes):

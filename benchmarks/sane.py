@@ -39,6 +39,7 @@ from holdfast.contrastive import (
     CO2,
     SANE,
     Contrastive,
+    ImageViews,
     IMix,
     MoCo,
     SimCLR,
@@ -106,14 +107,16 @@ class Scale(NamedTuple):
     momentum: float
     linear: int
     tested: int
+    least: float = 0.2
+    """The least share of an image in a view: half of a shoe in the middle of nothing is hard to tell from a bag."""
 
 
 SCALES = {
-    "fashion": Scale("fashion_mnist", 10_000, 20, "cnn4-wide", 256, 0.12, 2048, 0.99, 100, 10_000),
-    "cifar": Scale("cifar10", 10_000, 12, "cnn4-wide", 256, 0.12, 2048, 0.99, 100, 10_000),
-    "bridge": Scale("cifar10", 10_000, 20, "cnn4-wide", 256, 0.12, 2048, 0.99, 100, 10_000),
-    "quick": Scale("fashion_mnist", 2_000, 4, "cnn4-wide", 256, 0.12, 1024, 0.99, 30, 2_000),
-    "quick-bridge": Scale("cifar10", 1_000, 2, "cnn4-wide", 256, 0.12, 512, 0.99, 10, 1_000),
+    "fashion": Scale("fashion_mnist", 10_000, 20, "cnn4-wide", 128, 0.06, 2048, 0.99, 100, 10_000, 0.4),
+    "cifar": Scale("cifar10", 10_000, 12, "cnn4-wide", 128, 0.06, 2048, 0.99, 100, 10_000),
+    "bridge": Scale("cifar10", 10_000, 20, "cnn4-wide", 128, 0.06, 2048, 0.99, 100, 10_000),
+    "quick": Scale("fashion_mnist", 2_000, 4, "cnn4-wide", 128, 0.06, 1024, 0.95, 30, 2_000, 0.4),
+    "quick-bridge": Scale("cifar10", 1_000, 2, "cnn4-wide", 128, 0.06, 512, 0.95, 10, 1_000),
     "paper": Scale("cifar10", 50_000, 2_000, "resnet50", 256, 0.03, 4096, 0.999, 200, 10_000),
 }
 
@@ -184,7 +187,8 @@ def learn(trial: Trial, options: argparse.Namespace, method: Contrastive, rows: 
     scale = SCALES[trial.part]
     folder = options.results / "sane_runs" / "-".join(map(str, trial)) if options.paper else None
     return pretrain(
-        rows, method, scale.net, epochs=trial.epochs, batch_size=scale.batch, seed=trial.seed, watch=watch,
+        rows, method, scale.net, views=ImageViews(rows.shape[1], scale.least), epochs=trial.epochs,
+        batch_size=scale.batch, seed=trial.seed, watch=watch,
         optimizer=partial(sgd, rate=scale.rate), device="auto" if options.paper else "cpu", out=folder,
         resume=folder is not None,
     )  # fmt: skip

@@ -96,17 +96,19 @@ class ImageViews:
     Parameters
     ----------
     side: of the images in pixels.
+    least: the least share of the image's area in a view; 0.2 in momentum contrast.
     blur: the share of weak views that are blurred.
     flip: whether views may be mirrored.
     """
 
     side: int
+    least: float = 0.2
     blur: float = 0.5
     flip: bool = True
 
     def weak(self, size: float = 1.0, scale: tuple[float, float] | None = None) -> Weak:
         # A smaller view shows a smaller part of the image, as in CLSA.
-        return Weak(round(size * self.side), scale or (0.2 * size, size), blur=self.blur, flip=self.flip)
+        return Weak(round(size * self.side), scale or (self.least * size, size), blur=self.blur, flip=self.flip)
 
     def strong(self, size: float = 1.0) -> Augment:
         return Strong(self.weak(size))

@@ -20,7 +20,6 @@ long. What is done is kept in the results and not done again.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -38,7 +37,6 @@ from holdfast.checkpoint import write_text
 from holdfast.compare import corrupted
 from holdfast.feed import PadCropFlip
 from holdfast.functional import Constant, Cosine, HoldThenLinear, Steps
-from holdfast.jobs import Failed, run_jobs
 from holdfast.methods import METHODS
 from holdfast.nets import CNN4, MLP, ResNet
 from holdfast.plots import COLOURS, save
@@ -266,29 +264,11 @@ def main() -> None:
     options.methods = options.methods or ",".join(TABLE)
     protocol.prepare(options)
     results = protocol.Results(options.results / "crust_table1.csv", options.fresh)
-    deadline = time.time() + 60 * options.minutes
-    failed: dict[str, str] = {}
-
-    def finish(asked: list[Trial]) -> pd.DataFrame:
-        open_ = [trial for trial in asked if options.fresh or results.find(trial._asdict()) is None]
-        by_name = {" ".join(map(str, trial)): trial for trial in open_}
-
-        def keep(name: str, outcome: Any) -> None:
-            if isinstance(outcome, Failed):
-                failed[name] = outcome.why
-                print(f"{name} failed: {outcome.why}\n{outcome.trace}", file=sys.stderr, flush=True)
-            elif outcome is not None:
-                results.get(by_name[name]._asdict(), lambda: outcome)
-                print(f"{name}: last ten {outcome['last10']}, best {outcome['best']}", flush=True)
-
-        jobs = {name: partial(run, trial, options, deadline) for name, trial in by_name.items()}
-        run_jobs(jobs, options.jobs, threads=options.threads, done=keep)
-        lines = [line for line in (results.find(trial._asdict()) for trial in asked) if line is not None]
-        return pd.DataFrame(lines)
-
-    found = finish(list(trials(options, [])))
+    work = partial(run, options=options, deadline=time.time() + 60 * options.minutes)
+    found, failed = protocol.finish(trials(options, []), work, results, options)
     if not (options.quick or options.long or options.paper):
-        found = finish(list(trials(options, ranked(found))))
+        found, more = protocol.finish(trials(options, ranked(found)), work, results, options)
+        failed |= more
     if found.empty:
         raise SystemExit("no run has ended yet; allow more minutes")
     text = ""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import torch
 from holdfast import HoldfastError, Method, Rows, fit, read
 from holdfast.checkpoint import written_aside
 from holdfast.compare import corrupted, figures
+from holdfast.jobs import Failed, run_jobs
 from holdfast.methods import METHODS
 from holdfast.progress import Bar
 
@@ -134,6 +137,32 @@ def mean(lines: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dict[str, 
             if name.endswith(("last10", "best", "last")) and len(table) > 1:
                 out[f"{name}_sd"] = round(float(table[name].std()), 4)
     return out
+
+
+def finish(
+    asked: Iterable[Any], run: Callable[[Any], Mapping[str, Any] | None], results: Results, options: argparse.Namespace
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Run what the results do not hold yet, ``options.jobs`` at a time; all rows there are, and why some failed.
+
+    ``asked`` are named tuples; a run that returns None was not begun.
+    """
+    failed: dict[str, str] = {}
+    trials = list(dict.fromkeys(asked))
+    fresh = {" ".join(map(str, t)): t for t in trials if options.fresh or results.find(t._asdict()) is None}
+
+    def keep(name: str, outcome: Any) -> None:
+        if isinstance(outcome, Failed):
+            failed[name] = outcome.why
+            print(f"{name} failed: {outcome.why}\n{outcome.trace}", file=sys.stderr, flush=True)
+        elif outcome is not None:
+            results.get(fresh[name]._asdict(), lambda: outcome)
+            told = {key: value for key, value in outcome.items() if not isinstance(value, str)}
+            print(f"{name}: {json.dumps(told)}", flush=True)
+
+    jobs = {name: partial(run, trial) for name, trial in fresh.items()}
+    run_jobs(jobs, options.jobs, threads=options.threads, done=keep)
+    lines = [line for line in (results.find(trial._asdict()) for trial in trials) if line is not None]
+    return pd.DataFrame(lines), failed
 
 
 def close(figures: Mapping[str, Any]) -> None:

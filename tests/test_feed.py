@@ -91,6 +91,19 @@ def test_views_are_augmented_apart():
     assert 0 <= first.min() <= first.max() <= 1
 
 
+def test_each_view_may_have_an_augmentation_of_its_own():
+    rows = Rows(torch.arange(8.0)[:, None], torch.zeros(8, dtype=torch.int64), ("a", "b"))
+    feed = Feed(rows, batch_size=4, augment=[lambda x, generator: x, lambda x, generator: x + 100])
+    for batch in feed.batches(views=2):
+        assert torch.equal(batch.x[0][:, 0], batch.index.float())
+        assert torch.equal(batch.x[1], batch.x[0] + 100)
+    partner = Plan(torch.arange(8), partner=torch.arange(8).roll(1), share=torch.full((8,), 0.5))
+    batch = next(feed.batches(partner, 2))
+    torch.testing.assert_close(batch.x[1], batch.x[0] + 100)
+    with pytest.raises(HoldfastError, match=r"2 augmentations for 1 view\(s\)"):
+        next(feed.batches())
+
+
 def test_pad_crop_flip_against_a_loop():
     x = torch.arange(2 * 1 * 5 * 5, dtype=torch.float32).reshape(2, 1, 5, 5)
     out = PadCropFlip(1)(x, torch.Generator().manual_seed(0))

@@ -48,6 +48,7 @@ def test_the_entries_at_the_root():
         "Regression",
         "Rows",
         "Run",
+        "SelfLabelRefinery",
         "Sever",
         "Stack",
         "Stage",
@@ -102,6 +103,7 @@ def test_the_names_of_the_command_line_make_methods():
         "divide-mix",
         "mentor-net",
         "d2l",
+        "self-label-refinery",
     ]
     assert all(isinstance(make(), holdfast.Method) for make in METHODS.values())
 

@@ -39,6 +39,7 @@ from holdfast.methods import (
     MentorNet,
     MinSGD,
     NormClip,
+    SelfLabelRefinery,
     Sever,
     TRevision,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "Regression",
     "Rows",
     "Run",
+    "SelfLabelRefinery",
     "Sever",
     "Stack",
     "Stage",

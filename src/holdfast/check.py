@@ -8,14 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.data.rows import Rows
-from holdfast.feed import Feed
+from holdfast.feed import Feed, task_for
 from holdfast.fit import fit
 from holdfast.method import Batch, Method, Plan
 
 ROWS, WIDTH, CLASSES = 48, 6, 3
 
 
-def check_method(method: Method, *, neutral: Method | None = None, regression: bool = False) -> None:
+def check_method(
+    method: Method, *, neutral: Method | None = None, regression: bool = False, unlabelled: bool = False
+) -> None:
     """Raise ``AssertionError`` with a sentence if a method breaks the contract.
 
     Parameters
@@ -23,10 +25,11 @@ def check_method(method: Method, *, neutral: Method | None = None, regression: b
     method: a fresh method, not yet begun; it is copied, never changed.
     neutral: the same method in a setting that drops nothing, which must equal ordinary training exactly.
     regression: check on targets instead of classes.
+    unlabelled: check on inputs alone.
 
     >>> check_method(Method())
     """
-    rows = _rows(regression)
+    rows = _rows(regression).without_labels() if unlabelled else _rows(regression)
     for check in (_gradients, _inputs_kept, _order, _saved, _copied, _small):
         check(copy.deepcopy(method), rows)
     _trains(copy.deepcopy(method), rows)
@@ -135,7 +138,7 @@ def _small(method: Method, rows: Rows) -> None:
 
 
 def _trains(method: Method, rows: Rows) -> None:
-    run = fit(rows, method, _net(rows), epochs=2, batch_size=12, test=rows)
+    run = fit(rows, method, _net(rows), epochs=2, batch_size=12, test=None if rows.unlabelled else rows)
     assert len(run.history) <= 2
     assert run.history["loss"].notna().all(), f"{method!r} lost its loss in two epochs"
 
@@ -151,8 +154,7 @@ def _equals_ordinary(neutral: Method, rows: Rows) -> None:
 
 def _net(rows: Rows) -> nn.Module:
     torch.manual_seed(2)
-    outputs = rows.y.shape[1] if rows.classes is None else len(rows.classes)
-    return nn.Sequential(nn.Linear(WIDTH, 8), nn.Tanh(), nn.Linear(8, outputs))
+    return nn.Sequential(nn.Linear(WIDTH, 8), nn.Tanh(), nn.Linear(8, task_for(rows).outputs))
 
 
 def _tensors(value: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -23,8 +21,10 @@ from torch.optim import SGD, Adam, Optimizer
 
 from holdfast import __version__
 from holdfast.checkpoint import written_aside
+from holdfast.chosen import chosen
 from holdfast.compare import compare as compare_methods
 from holdfast.compare import corrupted
+from holdfast.contrastive.command import pretrain_command
 from holdfast.data import Rows, read, read_inputs
 from holdfast.data.scale import unscaled
 from holdfast.data.source import Source
@@ -141,6 +141,9 @@ def fit(
     stop: Annotated[
         str | None, typer.Option(help=f"When to stop before wrong labels are learnt: {', '.join(STOPS)}.")
     ] = None,
+    pretrained: Annotated[
+        Path | None, typer.Option("--from", help="Start from the network of this run (holdfast pretrain).")
+    ] = None,
     task: TaskName = None,
     test: Test = "0.2",
     net: Net = "auto",
@@ -177,7 +180,7 @@ def fit(
     made = _method(method, options)()
     whole = made if stop is None else Stack(made, _stop(stop))
     run = fit_rows(
-        rows, whole, net, test=held_out, epochs=epochs, batch_size=batch_size,
+        rows, whole, net, pretrained=pretrained, test=held_out, epochs=epochs, batch_size=batch_size,
         optimizer=_optimizer(optimizer, lr), schedule=_schedule(schedule), augment=_augment(augment, rows),
         seed=seed, device=device, devices=devices, strategy=strategy, precision=precision, out=out, resume=resume,
         tensorboard=tensorboard, progress=_bar(method, quiet),
@@ -323,6 +326,7 @@ def predict(
 
 for command in (select, issues, report, review, export, diagnose):
     app.command()(command)
+app.command("pretrain")(pretrain_command)
 
 
 def table_of(summary: pd.DataFrame, *, percent: bool) -> Table:
@@ -351,33 +355,13 @@ def _pm(value: Any, scale: float, digits: int) -> str:
 
 
 def _method(name: str, options: Iterable[str]) -> Callable[[], Method]:
-    if name not in METHODS:
-        close = get_close_matches(name, METHODS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise HoldfastError(f"no method is called {name!r} (there are {', '.join(METHODS)}){hint}")
-    settings = dict(_option(option) for option in options)
-    make = partial(METHODS[name], **settings)
-    try:
-        make()
-    except TypeError as error:
-        raise HoldfastError(f"{name}: {error}") from None
-    return make
+    return chosen("method", name, METHODS, options)
 
 
 def _stop(name: str) -> Method:
     if name not in STOPS:
         raise HoldfastError(f"no stop rule is called {name!r}; there are {', '.join(STOPS)}")
     return STOPS[name]()
-
-
-def _option(text: str) -> tuple[str, Any]:
-    name, found, value = text.partition("=")
-    if not found:
-        raise HoldfastError(f"--set takes name=value, not {text!r}")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, value
 
 
 def _optimizer(name: OptimizerName, rate: float | None) -> Callable[[Iterable[nn.Parameter]], Optimizer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,8 @@ from holdfast.ranks import here
 from holdfast.task import Task, task_of
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
+Augments = Augment | Sequence[Augment]
+"""One augmentation for every view of an example, or one for each view."""
 
 
 class PadCropFlip:
@@ -77,7 +79,7 @@ class Feed:
     ----------
     rows: the training rows. Tensors are gathered in memory; any map-style dataset goes through a ``DataLoader``.
     batch_size: examples in a batch.
-    augment: applied to each batch of inputs, once for each view.
+    augment: applied to each batch of inputs, once for each view; a sequence has one for each view.
     device: where batches go.
     seed: of the generator from which shuffling, augmentation and the draws of a plan come.
     workers: processes that load a map-style dataset.
@@ -88,7 +90,7 @@ class Feed:
         rows: Rows,
         *,
         batch_size: int = 128,
-        augment: Augment | None = None,
+        augment: Augments | None = None,
         device: torch.device | str = "cpu",
         seed: int = 0,
         workers: int = 0,
@@ -100,7 +102,7 @@ class Feed:
                 f"{len(rows)} rows are fewer than a batch of {batch_size}; "
                 f"pass a batch size of at most {len(rows)} (--batch-size)"
             )
-        self.task: Task = task_of(rows.y, None if rows.classes is None else len(rows.classes))
+        self.task: Task = task_for(rows)
         self.y = rows.y.to(device)
         self.batch_size = batch_size
         self.augment = augment
@@ -118,6 +120,8 @@ class Feed:
         """One epoch of shuffled batches; a last batch of less than two rows a process joins the batch before it."""
         plan = plan or Plan(torch.arange(len(self)))
         self._check_alike(plan)
+        if isinstance(self.augment, Sequence) and len(self.augment) != views:
+            raise HoldfastError(f"{len(self.augment)} augmentations for {views} view(s); each view needs one")
         order = torch.randperm(len(plan.index), generator=self.generator)
         parts = list(order.split(self.batch_size))
         if len(parts) > 1 and len(parts[-1]) < 2 * self.ranks.count:
@@ -133,11 +137,11 @@ class Feed:
             rows = rows.to(self.device)
             y = (self.y if plan.target is None else plan.target)[rows]
             weight = torch.ones(len(part)) if plan.weight is None else plan.weight.cpu()[part]
-            seen = [self._view(x) for _ in range(views)]
+            seen = [self._view(x, k) for k in range(views)]
             if plan.partner is not None and plan.share is not None:
                 share = plan.share.cpu()[part].to(self.device)
                 other = next(partners)
-                seen = [_mix(view, self._view(other), share) for view in seen]
+                seen = [_mix(view, self._view(other, k), share) for k, view in enumerate(seen)]
                 mixed = (self.y if plan.target is None else plan.target)[plan.partner.cpu()[part].to(self.device)]
                 y = _mix(self.task.encode(y), self.task.encode(mixed), share)
             yield Batch(seen[0] if views == 1 else tuple(seen), y, rows, weight.to(self.device))
@@ -182,15 +186,20 @@ class Feed:
         seed = int(torch.randint(2**62, (), generator=self.generator))
         return torch.Generator().manual_seed(seed + self.ranks.rank)
 
-    def _view(self, x: Tensor) -> Tensor:
-        if self.augment is not None:
-            x = self.augment(x, self._chance)
-        return as_float(x.to(self.device))
+    def _view(self, x: Tensor, number: int) -> Tensor:
+        augment = self.augment[number] if isinstance(self.augment, Sequence) else self.augment
+        x = x.to(self.device)
+        return as_float(x if augment is None else augment(x, self._chance))
 
     def _load(self, picks: list[Tensor]) -> Iterator[Tensor]:
         if isinstance(self._x, Tensor):
             return (self._x[pick] for pick in picks)
         return iter(_loader(self._x, picks, self._workers)) if picks else iter(())
+
+
+def task_for(rows: Rows) -> Task:
+    """The task that the labels of rows call for."""
+    return task_of(rows.y, None if rows.classes is None else len(rows.classes))
 
 
 def inputs_of(

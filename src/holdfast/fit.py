@@ -19,15 +19,15 @@ from torch.optim import Adam, Optimizer
 from holdfast import checkpoint
 from holdfast.data.rows import Rows, as_rows
 from holdfast.errors import Died, Diverged, HoldfastError
-from holdfast.feed import Augment, Feed
+from holdfast.feed import Augments, Feed, task_for
 from holdfast.functional.schedules import Cosine, Schedule
 from holdfast.launch import check_devices, launch
 from holdfast.ledger import Ledger
 from holdfast.method import Method
-from holdfast.nets import build, reset_parameters
+from holdfast.nets import build, load_body, reset_parameters
 from holdfast.progress import Progress, Silent
 from holdfast.ranks import here
-from holdfast.run import START, Run, RunFolder, describe
+from holdfast.run import START, Run, RunFolder, describe, pretrained_body
 from holdfast.training import Training, bare, coverage, test_score, weights_of
 from holdfast.trusted import Trusting
 
@@ -69,12 +69,13 @@ def fit(
     method: Method | None = None,
     net: nn.Module | str = "auto",
     *,
+    pretrained: str | Path | None = None,
     test: Rows | tuple[Any, Any] | None = None,
     epochs: int = 30,
     batch_size: int = 128,
     optimizer: MakeOptimizer = adam,
     schedule: Schedule | None = None,
-    augment: Augment | None = None,
+    augment: Augments | None = None,
     seed: int = 0,
     device: str = "auto",
     devices: int = 1,
@@ -94,6 +95,7 @@ def fit(
     data: ``Rows``, or a pair (inputs, labels) of arrays or tensors; float labels of two dimensions are targets.
     method: how to train; None is ordinary training.
     net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``.
+    pretrained: folder of a run whose network, all but its head, each network starts from; "auto" is then its kind.
     test: rows to score after each epoch. Their score is reported and never used.
     epochs, batch_size, optimizer, schedule, augment: how to optimise; the schedule follows the share of training
         done and falls along a cosine by default.
@@ -117,11 +119,14 @@ def fit(
     held_out = None if test is None else as_rows(test, like=rows)
     method = _trusting(method or Method(), rows, devices)
     torch.manual_seed(seed)
-    spec, nets = _networks(net, method.networks, rows)
+    if held_out is not None and rows.unlabelled:
+        raise HoldfastError("rows without labels have no test score; pass watch (holdfast.contrastive.Probe)")
+    spec, nets = _networks(net, method.networks, rows, pretrained)
     folder = None if out is None else RunFolder(Path(out))
     asked = describe(
         rows, method, spec, nets[0],
         epochs=epochs, batch_size=batch_size, seed=seed, precision=precision, devices=devices,
+        **({} if pretrained is None else {"pretrained": str(pretrained)}),
     )  # fmt: skip
     saved = None if folder is None else folder.open(asked, resume=resume)
     feeding = {"batch_size": batch_size, "augment": augment, "seed": seed, "workers": workers}
@@ -223,12 +228,21 @@ def _trusting(method: Method, rows: Rows, devices: int) -> Method:
     return Trusting(method, rows.reviewed)
 
 
-def _networks(net: nn.Module | str, count: int, rows: Rows) -> tuple[str | None, list[nn.Module]]:
-    """The networks to train; all but a given first one start from weights of their own."""
-    outputs = rows.y.shape[1] if rows.classes is None else len(rows.classes)
+def _networks(
+    net: nn.Module | str, count: int, rows: Rows, pretrained: str | Path | None
+) -> tuple[str | None, list[nn.Module]]:
+    """The networks to train; all but a given first one start from weights of their own, or all from those of a run."""
+    spec, body = (None, None) if pretrained is None else pretrained_body(Path(pretrained), rows)
+    if net == "auto" and spec is not None:
+        net = spec
     if isinstance(net, str):
-        return net, [build(net, rows.shape, outputs) for _ in range(count)]
-    return None, [net] + [reset_parameters(net) for _ in range(count - 1)]
+        nets = [build(net, rows.shape, task_for(rows).outputs) for _ in range(count)]
+    else:
+        nets = [net] + [reset_parameters(net) for _ in range(count - 1)]
+    for each in nets:
+        if body is not None:
+            load_body(each, body)
+    return net if isinstance(net, str) else None, nets
 
 
 def _prepare(job: Job) -> Training:

@@ -18,12 +18,12 @@ from holdfast import checkpoint
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.errors import HoldfastError
-from holdfast.feed import evaluate, inputs_of
+from holdfast.feed import evaluate, inputs_of, task_for
 from holdfast.issues.find import ledger_table, ranked
 from holdfast.issues.noise import Noise, noise_of
 from holdfast.issues.trust import label_trust
 from holdfast.method import Method
-from holdfast.nets import build
+from holdfast.nets import PROJECTED, build
 from holdfast.task import Task, task_of
 
 START = "start.safetensors"
@@ -107,7 +107,7 @@ class Run:
     @property
     def task(self) -> Task:
         count = None if self.classes is None else len(self.classes)
-        return task_of(torch.empty(0, self.asked["outputs"]), count)
+        return task_of(torch.empty(0, 0 if self.asked.get("unlabelled") else self.asked["outputs"]), count)
 
     @property
     def ledger(self) -> pd.DataFrame:
@@ -294,7 +294,8 @@ def describe(rows: Rows, method: Method, spec: str | None, net: nn.Module, **set
         "rebuild": spec,
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
         "shape": list(rows.shape),
-        "outputs": rows.y.shape[1] if rows.classes is None else len(rows.classes),
+        "outputs": task_for(rows).outputs,
+        "unlabelled": rows.unlabelled,
         "classes": None if rows.classes is None else list(rows.classes),
         "rows": len(rows),
         "fingerprint": rows.fingerprint,
@@ -317,6 +318,17 @@ def _packed(names: Sequence[str]) -> np.ndarray[Any, Any]:
 
 def _unpacked(packed: np.ndarray[Any, Any]) -> tuple[str, ...]:
     return tuple(packed.tobytes().decode().split("\0")[:-1])
+
+
+def pretrained_body(path: Path, rows: Rows) -> tuple[str | None, dict[str, Tensor]]:
+    """The kind of network that a run trained, without what it has for a head, and its weights."""
+    asked = RunFolder(path).settings()
+    if tuple(asked["shape"]) != rows.shape:
+        raise HoldfastError(f"the run in {path} saw inputs of shape {tuple(asked['shape'])}, these have {rows.shape}")
+    if not (path / "model.safetensors").exists():
+        raise HoldfastError(f"the run in {path} has not ended; go on with it (--resume) before training from it")
+    spec = asked["rebuild"]
+    return spec and spec.removesuffix(PROJECTED), checkpoint.read_tensors(path / "model.safetensors")[0]
 
 
 def _rebuild(path: Path, asked: Mapping[str, Any]) -> nn.Module:

@@ -270,6 +270,25 @@ class Regression(Task):
         return float(torch.where(total > 0, 1 - residual / total.clamp_min(1e-300), flat).mean())
 
 
+class Representation(Regression):
+    """A regression of no targets: outputs are embeddings, and there are no labels to hold them against.
+
+    >>> Representation().outputs
+    128
+    """
+
+    metric = "none"
+
+    def __init__(self, outputs: int = 128) -> None:
+        super().__init__(outputs)
+
+    def losses(self, output: Tensor, y: Tensor) -> Tensor:
+        raise HoldfastError("these rows have no labels to learn from; pre-train on them (holdfast.contrastive)")
+
+    def agreement(self, predicted: Tensor, y: Tensor) -> float:
+        return math.nan
+
+
 def require_classes(task: Task, why: str) -> None:
     """Refuse regression where a method has no meaning for it."""
     if not isinstance(task, Classification):
@@ -277,5 +296,7 @@ def require_classes(task: Task, why: str) -> None:
 
 
 def task_of(y: Tensor, classes: int | None) -> Task:
-    """The task that labels call for: classes, or (N, q) float targets."""
+    """The task that labels call for: classes, (N, q) float targets, or none where these have no width."""
+    if classes is None and y.shape[1] == 0:
+        return Representation()
     return Regression(y.shape[1]) if classes is None else Classification(classes)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from holdfast import HoldfastError, JoCoR, check_method, fit
-from holdfast.methods.jocor import divergence
+from holdfast.functional import divergence
 
 
 @pytest.mark.parametrize("method", [JoCoR(), JoCoR(0.45, ramp=0), JoCoR(0.2, agreement=0.9, ramp=0)], ids=repr)

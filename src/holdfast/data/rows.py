@@ -23,7 +23,7 @@ class Rows:
     ----------
     x: inputs, (N, ...). Bytes (uint8) are images and reach the network as floats in [0, 1]; a map-style
         dataset yields the input of row i, or a tuple that begins with it.
-    y: (N,) int64 classes, or (N, q) float32 targets.
+    y: (N,) int64 classes, or (N, q) float32 targets; of no width where there are no labels.
     classes: class names in the order of their numbers; None for regression.
     names: a file name or key for each row, for reports.
     truth: true labels where they are known, of the shape of y. Only measurements read them, never a method.
@@ -65,7 +65,7 @@ class Rows:
     def _check_targets(self) -> None:
         if not self.y.is_floating_point():
             raise HoldfastError("targets of a regression must be floats; pass class names to classify")
-        bad = ~torch.isfinite(self.y.reshape(len(self.y), -1)).all(1)
+        bad = ~torch.isfinite(self.y.flatten(1)).all(1)
         if bad.any():
             raise HoldfastError(f"{_some(bad)} have a NaN or infinite target; drop those rows")
 
@@ -89,6 +89,14 @@ class Rows:
         """Shape of one input."""
         first = self.x[0]
         return tuple((first[0] if isinstance(first, (tuple, list)) else first).shape)
+
+    @property
+    def unlabelled(self) -> bool:
+        return self.y.dim() == 2 and self.y.shape[1] == 0
+
+    def without_labels(self) -> Rows:
+        """The inputs alone: what a method never sees it cannot learn."""
+        return replace(self, y=torch.zeros(len(self), 0), classes=None, truth=None)
 
     @property
     def fingerprint(self) -> str:

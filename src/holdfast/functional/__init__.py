@@ -4,6 +4,7 @@ from holdfast.functional.capture import output_layer, penultimate
 from holdfast.functional.confident import confident_suspects
 from holdfast.functional.corruption import confident_joint, wrong_labels, wrong_targets
 from holdfast.functional.dimension import local_dimension
+from holdfast.functional.divergence import divergence
 from holdfast.functional.forget import AuthorsRamp, Forget, Ramp
 from holdfast.functional.lots import next_by_lot, row_lots
 from holdfast.functional.mixture import Mixture, fit_mixture, small_component
@@ -35,6 +36,7 @@ __all__ = [
     "clean_posterior",
     "confident_joint",
     "confident_suspects",
+    "divergence",
     "fit_mixture",
     "flip_matrix",
     "forward_losses",

@@ -29,6 +29,7 @@ from holdfast.methods.norm_clip import NormClip
 from holdfast.methods.prl_g import PRLG
 from holdfast.methods.prl_l import PRLL
 from holdfast.methods.sce import SCE
+from holdfast.methods.self_label_refinery import SelfLabelRefinery
 from holdfast.methods.sever import Sever
 from holdfast.methods.spl import SPL
 from holdfast.methods.t_revision import TRevision
@@ -67,6 +68,7 @@ METHODS: Mapping[str, Callable[..., Method]] = MappingProxyType(
         "divide-mix": DivideMix,
         "mentor-net": MentorNet,
         "d2l": D2L,
+        "self-label-refinery": SelfLabelRefinery,
     }
 )
 """What the command line calls the methods; nothing else looks names up."""
@@ -100,6 +102,7 @@ __all__ = [
     "MentorNet",
     "MinSGD",
     "NormClip",
+    "SelfLabelRefinery",
     "Sever",
     "TRevision",
 ]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
+from holdfast.functional.divergence import divergence
 from holdfast.functional.forget import Forget
 from holdfast.functional.reduce import keep_smallest, weighted_mean
 from holdfast.method import Batch, Nets, Step
@@ -85,12 +86,3 @@ class JoCoR(Rated):
         """(B,) ``j_i`` of each example."""
         first, second = (self.task.losses(output, y) for output in outputs)
         return (1 - self.agreement) * (first + second) + self.agreement * divergence(*outputs)
-
-
-def divergence(first: Tensor, second: Tensor) -> Tensor:
-    """``KL(p || q) + KL(q || p)`` of each example, from logits.
-
-    Shape: (B, C), (B, C) -> (B,).
-    """
-    log, other = first.log_softmax(1), second.log_softmax(1)
-    return ((log.exp() - other.exp()) * (log - other)).sum(1)

@@ -1,23 +1,33 @@
 """Networks of the papers, most of a size to train on a CPU, and ways to make further ones of the same kind."""
 
-from holdfast.nets.build import NETS, build
+from holdfast.nets.build import NETS, PROJECTED, build
 from holdfast.nets.cnn import CNN4, CNN9
-from holdfast.nets.copies import move_towards, replace_batchnorm, reset_parameters
+from holdfast.nets.copies import load_body, move_towards, replace_batchnorm, reset_parameters
+from holdfast.nets.heads import Predictor, ProjectionHead, project
 from holdfast.nets.inception_resnet import InceptionResNetV2
 from holdfast.nets.mlp import MLP
 from holdfast.nets.resnet import ResNet, resnet20, resnet32
+from holdfast.nets.resnet_wide import ResNetWide, resnet18, resnet50
 
 __all__ = [
     "CNN4",
     "CNN9",
     "MLP",
     "NETS",
+    "PROJECTED",
     "InceptionResNetV2",
+    "Predictor",
+    "ProjectionHead",
     "ResNet",
+    "ResNetWide",
     "build",
+    "load_body",
     "move_towards",
+    "project",
     "replace_batchnorm",
     "reset_parameters",
+    "resnet18",
     "resnet20",
     "resnet32",
+    "resnet50",
 ]

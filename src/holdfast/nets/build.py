@@ -16,18 +16,23 @@ from torch import nn
 
 from holdfast.errors import HoldfastError
 from holdfast.nets.cnn import CNN4, CNN9
+from holdfast.nets.heads import project
 from holdfast.nets.inception_resnet import InceptionResNetV2
 from holdfast.nets.mlp import MLP
 from holdfast.nets.resnet import resnet20, resnet32
+from holdfast.nets.resnet_wide import resnet18, resnet50
 
 Shape = tuple[int, ...]
 
 _IMAGES: Mapping[str, tuple[Callable[[int, int], nn.Module], int]] = MappingProxyType(
     {
         "cnn4": (CNN4, 8),
+        "cnn4-wide": (partial(CNN4, width=(32, 64, 128, 256)), 8),
         "cnn9": (CNN9, 28),
         "resnet20": (resnet20, 8),
         "resnet32": (resnet32, 8),
+        "resnet18": (resnet18, 8),
+        "resnet50": (resnet50, 8),
         "inception-resnet-v2": (InceptionResNetV2, 75),
         "cnn4-group": (partial(CNN4, norm="group"), 8),
         "cnn9-group": (partial(CNN9, norm="group"), 28),
@@ -39,6 +44,8 @@ _IMAGES: Mapping[str, tuple[Callable[[int, int], nn.Module], int]] = MappingProx
 
 NETS = ("auto", "mlp", *_IMAGES)
 """Names that ``build`` knows."""
+PROJECTED = "+mlp"
+"""What a name ends in whose network is to have a projection head."""
 
 
 def build(spec: str, shape: Shape, outputs: int) -> nn.Module:
@@ -48,7 +55,8 @@ def build(spec: str, shape: Shape, outputs: int) -> nn.Module:
     ----------
     spec: one of ``NETS`` (with -group: GroupNorm in place of BatchNorm), or ``module.path:factory`` for a
         function of one's own, called as ``factory(shape, outputs)``; the module may lie in the working
-        directory. "auto" is cnn4 for images of at least 8x8 pixels and mlp for anything else.
+        directory. "auto" is cnn4 for images of at least 8x8 pixels and mlp for anything else. A spec that ends in
+        +mlp has the three-layer head of contrastive learning in place of the linear one.
     shape: of one input: (channels, H, W) of an image, (d,) of a table row.
     outputs: classes or targets, at least 1.
 
@@ -58,6 +66,8 @@ def build(spec: str, shape: Shape, outputs: int) -> nn.Module:
     shape = tuple(shape)
     if outputs < 1 or any(size < 1 for size in shape):
         raise HoldfastError(f"a network needs sizes of at least 1, not inputs {shape} and {outputs} outputs")
+    if spec.endswith(PROJECTED):
+        return project(build(spec.removesuffix(PROJECTED), shape, outputs), outputs)
     if ":" in spec:
         return _own(spec, shape, outputs)
     if spec == "auto":

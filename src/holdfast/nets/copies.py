@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from holdfast.errors import HoldfastError
@@ -107,3 +108,25 @@ def move_towards(mean: nn.Module, net: nn.Module, share: float) -> None:
             kept.lerp_(now, share)
         else:
             kept.copy_(now)
+
+
+def load_body(net: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Give a network the weights of another of its kind, all but those of the last part, its head.
+
+    Parameters
+    ----------
+    net: a network with a part called ``head``; changed in place.
+    weights: the state of the other network, whose head may be of any kind.
+
+    >>> net, other = nn.ModuleDict({"body": nn.Linear(2, 2), "head": nn.Linear(2, 3)}), nn.Linear(2, 2)
+    >>> load_body(net, {"body.weight": other.weight, "body.bias": other.bias, "head.0.weight": torch.zeros(9, 2)})
+    >>> torch.equal(net["body"].weight, other.weight)
+    True
+    """
+    body = {name: value for name, value in weights.items() if not name.startswith("head.")}
+    own = {name: value for name, value in net.state_dict().items() if not name.startswith("head.")}
+    if {name: value.shape for name, value in body.items()} != {name: value.shape for name, value in own.items()}:
+        raise HoldfastError(
+            "the weights to start from are those of another kind of network; choose the one they come from"
+        )
+    net.load_state_dict(body, strict=False)

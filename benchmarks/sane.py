@@ -1,0 +1,410 @@
+"""Tables 4, 5 and 6 of the SANE paper at the scale of a CPU: what refined labels and momentum mixup add to MoCo.
+
+A small network is pre-trained without labels on 10,000 images of Fashion-MNIST and, for a shorter list of rows, of
+CIFAR-10; its features are judged by 50 nearest neighbours and by a linear layer, both on the true labels of those
+images and of the test set. Three seeds for MoCo and SANE, one for the rest. Beside it: how far one-hot and refined
+labels are from those that classes would give, by epoch; and CRUST at 80 % symmetric noise on CIFAR-10, from scratch
+and from the pre-trained network. Published numbers stand beside (CIFAR-10, ResNet-50, 1,000 or 2,000 epochs). The last
+line is one JSON object.
+
+    python benchmarks/sane.py --data FOLDER             all of it, two hours on two cores with --jobs 2
+    python benchmarks/sane.py --data FOLDER --quick     Fashion-MNIST, 2,000 images, 4 epochs, within ten minutes
+    python benchmarks/sane.py --data FOLDER --strong    Tables 4 and 5 with strong views, as in the paper
+    python benchmarks/sane.py --data FOLDER --paper     CIFAR-10, ResNet-50, 2,000 epochs, strong views: needs a GPU
+
+``--jobs`` trains as many runs at a time, a process and a thread each; ``--minutes`` starts no further run after so
+long. What is done is kept in the results and not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import protocol
+import torch
+from torch import nn
+
+from holdfast import Crust, Method, Rows, Run, fit
+from holdfast.checkpoint import write_text
+from holdfast.compare import corrupted
+from holdfast.contrastive import (
+    BYOL,
+    CLSA,
+    CO2,
+    SANE,
+    Contrastive,
+    ImageViews,
+    IMix,
+    MoCo,
+    SimCLR,
+    VanillaMixup,
+    knn_accuracy,
+    label_quality,
+    linear_accuracy,
+    pretrain,
+)
+from holdfast.contrastive.pretrain import sgd
+from holdfast.feed import PadCropFlip
+from holdfast.nets import build, load_body
+from holdfast.plots import COLOURS, save
+
+ONE_HOT = {"positive": False, "others": False}
+ROWS: dict[str, tuple[str, Callable[..., Contrastive] | None]] = {
+    "random": ("random network", None),
+    "moco": ("MoCo", MoCo),
+    "mixup": ("MoCo + mixup", partial(SANE, **ONE_HOT, mixup=VanillaMixup())),
+    "momentum-mixup": ("MoCo + momentum mixup", partial(SANE, **ONE_HOT)),
+    "p": ("SLR with p", partial(SANE, others=False, mixup=None)),
+    "q": ("SLR with q", partial(SANE, positive=False, mixup=None)),
+    "p+q": ("SLR with p and q", partial(SANE, mixup=None)),
+    "p+mix": ("p and momentum mixup", partial(SANE, others=False)),
+    "q+mix": ("q and momentum mixup", partial(SANE, positive=False)),
+    "sane": ("SANE", SANE),
+    "lambda-0": ("SANE, lambda 0", partial(SANE, 0.0)),
+    "lambda-0.25": ("SANE, lambda 0.25", partial(SANE, 0.25)),
+    "lambda-0.75": ("SANE, lambda 0.75", partial(SANE, 0.75)),
+    "lambda-1": ("SANE, lambda 1", partial(SANE, 1.0)),
+    "simclr": ("SimCLR", SimCLR),
+    "byol": ("BYOL", BYOL),
+    "i-mix": ("i-Mix", IMix),
+    "co2": ("CO2", CO2),
+    "clsa": ("CLSA", CLSA),
+}
+TABLE4 = ("random", "moco", "p", "q", "momentum-mixup", "p+q", "p+mix", "q+mix", "sane")
+TABLE5 = {"lambda-0": 94.3, "lambda-0.25": 95.8, "sane": 95.9, "lambda-0.75": 95.5, "lambda-1": 94.5}
+TABLE6 = {
+    ("mixup", False): 93.7,
+    ("momentum-mixup", False): 94.2,
+    ("mixup", True): 93.3,
+    ("momentum-mixup", True): 94.8,
+}
+PEERS = ("simclr", "byol", "i-mix", "co2", "clsa")
+PUBLISHED4 = {"p": "93.7", "q": "94.6", "momentum-mixup": "94.5", "p+q": "94.8", "p+mix": "95.2", "q+mix": "95.2"}
+PUBLISHED4 |= {"sane": "95.9"}
+"""Table 4. The printed table has nine rows, some with the same marks; these are the first of each, and the best."""
+PUBLISHED1 = {"moco": "92.5 / 93.9", "simclr": "- / 94.0", "byol": "92.4 / 93.9", "i-mix": "- / 95.9"}
+PUBLISHED1 |= {"clsa": "93.4 / 94.9", "sane": "95.2 / 96.1"}
+"""Table 1: nearest neighbours / linear layer on CIFAR-10."""
+NOISE = 0.8
+
+
+class Scale(NamedTuple):
+    """How large a part of the benchmark is."""
+
+    data: str
+    rows: int
+    epochs: int
+    net: str
+    batch: int
+    rate: float
+    queue: int
+    momentum: float
+    linear: int
+    tested: int
+    least: float = 0.2
+    """The least share of an image in a view: half of a shoe in the middle of nothing is hard to tell from a bag."""
+
+
+SCALES = {
+    "fashion": Scale("fashion_mnist", 10_000, 20, "cnn4-wide", 128, 0.06, 2048, 0.99, 100, 10_000, 0.4),
+    "cifar": Scale("cifar10", 10_000, 12, "cnn4-wide", 128, 0.06, 2048, 0.99, 100, 10_000),
+    "bridge": Scale("cifar10", 10_000, 20, "cnn4-wide", 128, 0.06, 2048, 0.99, 100, 10_000),
+    "quick": Scale("fashion_mnist", 2_000, 4, "cnn4-wide", 128, 0.06, 1024, 0.95, 30, 2_000, 0.4),
+    "quick-bridge": Scale("cifar10", 1_000, 2, "cnn4-wide", 128, 0.06, 512, 0.95, 10, 1_000),
+    "paper": Scale("cifar10", 50_000, 2_000, "resnet50", 256, 0.03, 4096, 0.999, 200, 10_000),
+}
+
+
+class Trial(NamedTuple):
+    """One run."""
+
+    part: str
+    row: str
+    strong: bool
+    epochs: int
+    rows: int
+    seed: int
+
+
+def trials(options: argparse.Namespace) -> Iterator[Trial]:
+    """Everything to run, the most telling first."""
+
+    def of(part: str, rows: Iterable[str], strong: bool = options.strong, seed: int = 0) -> Iterator[Trial]:
+        scale = SCALES[part]
+        for row in rows:
+            # Strong views are a matter of SANE's mixing; the others have them or not by their own definition.
+            own = strong and (row in TABLE4 or row in TABLE5 or row == "mixup") and row not in ("random", "moco")
+            yield Trial(part, row, own, options.epochs or scale.epochs, scale.rows, seed)
+
+    named = tuple(options.methods.split(",")) if options.methods else ()
+    if options.quick:
+        yield from of("quick", named or ("random", "moco", "mixup", "momentum-mixup", "p+q", "sane", "simclr"))
+        yield from of("quick-bridge", ("bridge",) if not named else ())
+        return
+    part = "paper" if options.paper else "fashion"
+    if named:
+        yield from (trial for seed in range(options.seeds or 1) for trial in of(part, named, seed=seed))
+        return
+    seeds = range(options.seeds or 3)
+    yield from of(part, ("random",))
+    for seed in seeds:
+        yield from of(part, ("moco", "sane"), seed=seed)
+    yield from of(part, [row for row in TABLE4 if row not in ("random", "moco", "sane")])
+    yield from of(part, ("mixup",))
+    if not options.paper:
+        for seed in range(min(2, len(seeds))):
+            yield from of("bridge", ("bridge",), strong=False, seed=seed)
+        yield from of("cifar", ("random",))
+        for seed in seeds:
+            yield from of("cifar", ("moco", "sane"), seed=seed)
+    yield from of(part, [row for row in TABLE5 if row != "sane"])
+    yield from of(part, PEERS)
+    yield from of(part, ("mixup", "momentum-mixup"), strong=not options.strong)
+    if not options.paper:
+        yield from of("cifar", ("mixup", "momentum-mixup", "p+q", "simclr", "i-mix"))
+
+
+def load(options: argparse.Namespace, scale: Scale) -> tuple[Rows, Rows]:
+    train, test = protocol.load(options, scale.data, scale.rows)
+    return train, test.take(torch.arange(min(scale.tested, len(test))))
+
+
+def method_of(trial: Trial, scale: Scale) -> Contrastive:
+    make = ROWS[trial.row][1]
+    assert make is not None
+    kept = {} if trial.row in ("simclr", "byol") else {"queue": scale.queue, "momentum": scale.momentum}
+    return make(**kept, **({"strong": True} if trial.strong else {}))
+
+
+def learn(trial: Trial, options: argparse.Namespace, method: Contrastive, rows: Rows, watch: Any) -> Run:
+    """Pre-train; the published scale leaves checkpoints to go on from."""
+    scale = SCALES[trial.part]
+    folder = options.results / "sane_runs" / "-".join(map(str, trial)) if options.paper else None
+    return pretrain(
+        rows, method, scale.net, views=ImageViews(rows.shape[1], scale.least), epochs=trial.epochs,
+        batch_size=scale.batch, seed=trial.seed, watch=watch,
+        optimizer=partial(sgd, rate=scale.rate), device="auto" if options.paper else "cpu", out=folder,
+        resume=folder is not None,
+    )  # fmt: skip
+
+
+def run(trial: Trial, options: argparse.Namespace, deadline: float) -> dict[str, Any] | None:
+    """Pre-train and judge: accuracies in per cent, and the quality of labels as strings of numbers by epoch. None after
+    the deadline."""
+    if time.time() > deadline:
+        return None
+    if trial.row == "bridge":
+        return bridge(trial, options)
+    scale = SCALES[trial.part]
+    rows, test = load(options, scale)
+    curves: dict[str, list[float]] = {}
+    start = time.process_time()
+    if trial.row == "random":
+        torch.manual_seed(trial.seed)
+        net = build(f"{scale.net}+mlp", rows.shape, 128)
+    else:
+        method = method_of(trial, scale)
+
+        def look(epoch: int, net: nn.Module) -> dict[str, float]:
+            if trial.row == "sane" and isinstance(method, SANE):
+                for name, value in label_quality(method, rows, keys=min(2048, len(rows) // 2)).items():
+                    curves.setdefault(name, []).append(value)
+            return {}
+
+        net = learn(trial, options, method, rows, look).net
+    spent = time.process_time() - start
+    return {
+        "knn": round(100 * knn_accuracy(net, rows, test), 2),
+        "linear": round(100 * linear_accuracy(net, rows, test, epochs=scale.linear), 2),
+        "cpu_seconds": round(spent, 1),
+        **{f"{name}_labels": " ".join(f"{value:.4f}" for value in curve) for name, curve in curves.items()},
+    }
+
+
+def bridge(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
+    """CRUST and ordinary training at 80 % symmetric noise, from scratch and from features that saw no label."""
+    scale = SCALES[trial.part]
+    rows, test = load(options, scale)
+    method = method_of(trial._replace(row="sane"), scale)
+    start = time.process_time()
+    learnt = learn(trial, options, method, rows, None)
+    line = {"cpu_seconds": round(time.process_time() - start, 1)}
+    noisy = corrupted(rows, "symmetric", NOISE, trial.seed)
+    for name, make in (("crust", Crust), ("standard", Method)):
+        for kind in ("scratch", "pretrained"):
+            torch.manual_seed(trial.seed)
+            net = build(scale.net, rows.shape, 10)
+            if kind == "pretrained":
+                load_body(net, learnt.net.state_dict())
+            done = fit(
+                noisy, make(), net, test=test, epochs=trial.epochs, seed=trial.seed, augment=PadCropFlip(), device="cpu"
+            )
+            line[f"{name}_{kind}"] = round(100 * done.last, 2)
+            line[f"{name}_{kind}_best"] = round(100 * done.best, 2)
+    return line
+
+
+def pick(found: pd.DataFrame, part: str, row: str, strong: bool | None = None) -> pd.DataFrame:
+    own = found[(found["part"] == part) & (found["row"] == row)]
+    return own if strong is None else own[own["strong"].astype(str) == str(strong)]
+
+
+def said(values: pd.Series[float]) -> str:
+    if not len(values):
+        return "-"
+    return f"{values.mean():.2f}" + (f" ± {values.std():.2f}" if len(values) > 1 else "")
+
+
+def cells(own: pd.DataFrame) -> str:
+    return f"{said(own['knn'])} | {said(own['linear'])}"
+
+
+def tables(found: pd.DataFrame, part: str, strong: bool) -> str:
+    """The tables of one part as Markdown, published numbers beside."""
+    scale = SCALES[part]
+
+    def line(title: str, own: pd.DataFrame, published: object) -> list[str]:
+        return [f"| {title} | {cells(own)} | {published} |"] if len(own) else []
+
+    head = ["| | 50 neighbours (%) | linear (%) | published (%) |", "|---|---|---|---|"]
+    text = [
+        f"## {scale.data}, {scale.rows:,} images, {scale.epochs} epochs, {scale.net}\n",
+        "All methods (Table 1)\n",
+        *head,
+    ]
+    for row, (title, _) in ROWS.items():
+        if row not in TABLE5 or row == "sane":
+            plain = row in ("random", "moco", *PEERS)
+            text += line(title, pick(found, part, row, None if plain else strong), PUBLISHED1.get(row, "-"))
+    text += ["\nTable 4: modules of SANE (p, q, momentum mixup)\n", *head]
+    for row in TABLE4[1:]:
+        text += line(ROWS[row][0], pick(found, part, row, None if row == "moco" else strong), PUBLISHED4.get(row, "-"))
+    text += ["\nTable 5: lambda\n", *head]
+    for row, published in TABLE5.items():
+        text += line(ROWS[row][0].removeprefix("SANE, "), pick(found, part, row, strong), published)
+    text += ["\nTable 6: vanilla and momentum mixup\n", *head]
+    for (row, hard), published in TABLE6.items():
+        title = f"{ROWS[row][0]}, {'strong' if hard else 'weak'} views"
+        text += line(title, pick(found, part, row, hard), published)
+    return "\n".join(text) + "\n"
+
+
+def bridge_table(found: pd.DataFrame, part: str) -> str:
+    own = pick(found, part, "bridge")
+    if own.empty:
+        return ""
+    scale = SCALES[part]
+    text = [f"\n## From pre-training to {NOISE:.0%} symmetric noise ({scale.data}, {scale.rows:,} images)\n"]
+    text += ["| | from scratch (%) | after SANE (%) |", "|---|---|---|"]
+    for name, title in (("crust", "CRUST"), ("standard", "ordinary")):
+        text.append(f"| {title} | {said(own[f'{name}_scratch'])} | {said(own[f'{name}_pretrained'])} |")
+    return "\n".join(text) + "\n"
+
+
+def numbers(text: Any) -> list[float]:
+    return [float(value) for value in str(text).split()]
+
+
+def picture(found: pd.DataFrame, part: str, path: Path) -> None:
+    """Accuracies of the rows, Table 5 as a line, and the distance of labels from true ones by epoch."""
+    from matplotlib.figure import Figure
+
+    own = found[(found["part"] == part) & (found["row"] != "bridge")]
+    figure = Figure(figsize=(13.5, 4.6), layout="constrained")
+    bars, line, labels = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))
+    shown = [row for row in ROWS if (own["row"] == row).any() and (row not in TABLE5 or row == "sane")]
+    for shift, (column, title) in enumerate((("knn", "50 neighbours"), ("linear", "linear layer"))):
+        mean = [own[own["row"] == row][column].mean() for row in shown]
+        spread = [own[own["row"] == row][column].std() if (own["row"] == row).sum() > 2 else 0 for row in shown]
+        place = [k + 0.38 * shift for k in range(len(shown))]
+        bars.barh(place, mean, 0.36, xerr=spread, color=COLOURS[shift], label=title)
+    bars.set_yticks([k + 0.19 for k in range(len(shown))], [ROWS[row][0] for row in shown])
+    bars.invert_yaxis()
+    bars.set(xlabel="test accuracy (%)", xlim=(max(0, own["knn"].min() - 5), min(100, own["linear"].max() + 4)))
+    bars.legend(frameon=False, loc="lower right")
+    weights = {float(row.removeprefix("lambda-")) if row != "sane" else 0.5: row for row in TABLE5}
+    known = [
+        (weight, own[own["row"] == row]["knn"].mean()) for weight, row in weights.items() if (own["row"] == row).any()
+    ]
+    line.plot(*zip(*known, strict=True), marker="o", color=COLOURS[0]) if known else None
+    line.set(xlabel="lambda", ylabel="accuracy of 50 neighbours (%)", title="Table 5")
+    curves = own[own["row"] == "sane"]
+    for name, colour, title in (("onehot", COLOURS[1], "one-hot"), ("refined", COLOURS[0], "refined")):
+        for text in curves.get(f"{name}_labels", pd.Series(dtype=str)).dropna():
+            values = numbers(text)
+            labels.plot(range(1, len(values) + 1), values, color=colour, label=title)
+            title = "_"
+    labels.set(xlabel="epoch", ylabel="distance to labels by class", title="quality of labels")
+    labels.legend(frameon=False)
+    for axis in (bars, line, labels):
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    save(figure, path)
+
+
+def summary(found: pd.DataFrame, part: str) -> dict[str, Any]:
+    """The figures of the last line."""
+    own = found[(found["part"] == part) & (found["row"] != "bridge")]
+    out: dict[str, Any] = {}
+    for (row, strong), lines in own.groupby(["row", "strong"], sort=False):
+        name = f"{row}{'_strong' if str(strong) == 'True' else ''}"
+        out[name] = {"knn": round(float(lines["knn"].mean()), 2), "linear": round(float(lines["linear"].mean()), 2)}
+        if len(lines) > 1:
+            out[name] |= {
+                "knn_sd": round(float(lines["knn"].std()), 2),
+                "linear_sd": round(float(lines["linear"].std()), 2),
+            }
+    quality = own[own["row"] == "sane"]
+    if "refined_labels" in quality and quality["refined_labels"].notna().any():
+        kept = quality.dropna(subset=["refined_labels"])
+        for name in ("onehot", "refined", "right"):
+            ends = [numbers(text)[-1] for text in kept[f"{name}_labels"]]
+            out[f"labels_{name}"] = round(sum(ends) / len(ends), 4)
+    return out
+
+
+def main() -> None:
+    parser = protocol.arguments(__doc__.splitlines()[0])
+    parser.set_defaults(methods="")
+    parser.add_argument("--strong", action="store_true", help="Tables 4 and 5 with strong views")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, a process and a thread each")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no further run after so long")
+    options = parser.parse_args()
+    options.strong = options.strong or options.paper
+    torch.set_num_threads(options.threads)
+    unknown = [row for row in options.methods.split(",") if row and row not in ROWS]
+    if unknown:
+        raise SystemExit(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    results = protocol.Results(options.results / "sane.csv", options.fresh)
+    work = partial(run, options=options, deadline=time.time() + 60 * options.minutes)
+    found, failed = protocol.finish(trials(options), work, results, options)
+    if found.empty:
+        raise SystemExit("no run has ended yet; allow more minutes")
+    kind = "quick" if options.quick else "paper" if options.paper else "fashion"
+    text = tables(found, kind, options.strong)
+    if (found["part"] == "cifar").any():
+        text += "\n" + tables(found, "cifar", options.strong)
+    text += bridge_table(found, "quick-bridge" if options.quick else "bridge")
+    stem = f"sane_{kind}" if kind != "fashion" else "sane_strong" if options.strong else "sane"
+    write_text(options.results / f"{stem}.md", text)
+    if ((found["part"] == kind) & found.get("knn", pd.Series(dtype=float)).notna()).any():
+        picture(found, kind, options.results / f"{stem}.png")
+    print(text)
+    figures: dict[str, Any] = {kind: summary(found, kind)}
+    if (found["part"] == "cifar").any():
+        figures["cifar"] = summary(found, "cifar")
+    joined = found[found["row"] == "bridge"]
+    if len(joined):
+        columns = [f"{name}_{how}" for name in ("crust", "standard") for how in ("scratch", "pretrained")]
+        figures["bridge"] = {name: round(float(joined[name].mean()), 2) for name in columns}
+    protocol.close({**figures, **({"failed": failed} if failed else {})})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""What all contrastive methods share: no labels, several views of each example, and the share of training done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.errors import HoldfastError
+from holdfast.feed import Augment, evaluate
+from holdfast.method import Nets
+from holdfast.methods.paced import Paced
+from holdfast.task import Representation
+
+if TYPE_CHECKING:
+    from holdfast.feed import Feed
+
+
+class Recipe(Protocol):
+    """Where the views of one kind of data come from: images or tables."""
+
+    def weak(self, size: float = 1.0, scale: tuple[float, float] | None = None) -> Augment:
+        """The usual view: of a share ``size`` of the full side, of a random share ``scale`` of the image."""
+
+    def strong(self, size: float = 1.0) -> Augment:
+        """A view that changes the example further."""
+
+    def noisy(self, least: float) -> Augment:
+        """The example with at most ``1 - least`` of another one mixed in."""
+
+
+class Contrastive(Paced):
+    """Base of the methods that learn embeddings from views of examples; the network's output is the embedding.
+
+    They train on rows without labels (``Rows.without_labels``), so that none can be read. ``batch.x`` is a tuple of
+    views, of which ``augments`` says how each is drawn.
+    """
+
+    views = 2
+
+    def augments(self, recipe: Recipe) -> tuple[Augment, ...]:
+        """One augmentation for each view."""
+        return tuple(recipe.weak() for _ in range(self.views))
+
+    def begin(self, nets: Nets, data: Feed) -> None:
+        super().begin(nets, data)
+        if not isinstance(data.task, Representation):
+            raise HoldfastError(
+                f"{type(self).__name__} learns without labels; use holdfast.contrastive.pretrain, or pass "
+                "rows.without_labels()"
+            )
+
+
+def embedding_width(net: nn.Module, data: Feed) -> int:
+    """How many numbers the network makes of one row."""
+    (_, x), *_ = data.chunks(torch.arange(1))
+    return evaluate(net, iter([x])).shape[1]
+
+
+def unit(x: Tensor) -> Tensor:
+    """Rows of length one."""
+    return nn.functional.normalize(x, dim=1)

@@ -1,0 +1,108 @@
+"""Pre-training: a network that has seen no label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from torch import nn
+from torch.optim import SGD
+
+from holdfast.contrastive.base import Contrastive, Recipe
+from holdfast.contrastive.byol import BYOL
+from holdfast.contrastive.clsa import CLSA
+from holdfast.contrastive.co2 import CO2
+from holdfast.contrastive.dacl import DACL
+from holdfast.contrastive.i_mix import IMix
+from holdfast.contrastive.images import ImageViews
+from holdfast.contrastive.mixco import MixCo
+from holdfast.contrastive.moco import MoCo
+from holdfast.contrastive.pcl import PCL
+from holdfast.contrastive.sane import SANE
+from holdfast.contrastive.simclr import SimCLR
+from holdfast.contrastive.simsiam import SimSiam
+from holdfast.contrastive.swav import SwAV
+from holdfast.contrastive.tables import TableViews
+from holdfast.data.rows import Rows
+from holdfast.errors import HoldfastError
+from holdfast.fit import MakeOptimizer, Watch, fit
+from holdfast.nets import PROJECTED
+from holdfast.run import Run
+
+CONTRASTIVE: Mapping[str, Callable[..., Contrastive]] = MappingProxyType(
+    {
+        "sane": SANE,
+        "sane-strong": partial(SANE, strong=True),
+        "moco": MoCo,
+        "simclr": SimCLR,
+        "byol": BYOL,
+        "simsiam": SimSiam,
+        "i-mix": IMix,
+        "mixco": MixCo,
+        "co2": CO2,
+        "clsa": CLSA,
+        "dacl": DACL,
+        "swav": SwAV,
+        "pcl": PCL,
+    }
+)
+"""What the command line calls the methods; nothing else looks names up."""
+
+
+def sgd(parameters: Iterable[nn.Parameter], rate: float = 0.03) -> SGD:
+    """The optimizer of MoCo v2 and SANE."""
+    return SGD(parameters, lr=rate, momentum=0.9, weight_decay=1e-4)
+
+
+def pretrain(
+    data: Rows,
+    method: Contrastive | None = None,
+    net: nn.Module | str = "auto",
+    *,
+    views: Recipe | None = None,
+    epochs: int = 100,
+    batch_size: int = 256,
+    optimizer: MakeOptimizer = sgd,
+    watch: Watch | None = None,
+    **settings: Any,
+) -> Run:
+    """Learn features of rows without their labels.
+
+    Parameters
+    ----------
+    data: rows; their labels are left out before anything is trained.
+    method: a method of this package; SANE if not given.
+    net: a name of ``holdfast.nets.NETS`` or ``module.path:factory``, to which a projection head is put, or a module
+        whose output is the embedding. "auto" is cnn4-wide for images and mlp for anything else.
+    views: how views are drawn; ``ImageViews`` or ``TableViews`` by the shape of the rows if not given.
+    watch: such as ``Probe(train, test)``, which reports the accuracy of nearest neighbours every ten epochs.
+    settings: further ones of ``holdfast.fit``.
+
+    Returns
+    -------
+    Run: its network has ``features``; with ``out`` the folder to start another training from
+    (``fit(..., pretrained=folder)``).
+    """
+    method = method or SANE()
+    if not isinstance(method, Contrastive):
+        raise HoldfastError(f"{method!r} needs labels; pre-training takes a method of holdfast.contrastive")
+    if net == "auto":
+        net = "cnn4-wide" if len(data.shape) == 3 else "mlp"
+    spec = net if isinstance(net, nn.Module) else net.removesuffix(PROJECTED) + PROJECTED
+    return fit(
+        data.without_labels(), method, spec, augment=method.augments(views or views_for(data)), epochs=epochs,
+        batch_size=batch_size, optimizer=optimizer, watch=watch, **settings,
+    )  # fmt: skip
+
+
+def views_for(rows: Rows) -> Recipe:
+    """The recipe of views for rows: of images or of a table."""
+    if len(rows.shape) == 1:
+        return TableViews()
+    if len(rows.shape) == 3 and rows.shape[0] in (1, 3):
+        return ImageViews(rows.shape[1])
+    raise HoldfastError(
+        f"there are views for images of one or three channels and for tables, not inputs of {rows.shape}"
+    )

@@ -203,7 +203,7 @@ def run(trial: Trial, options: argparse.Namespace, deadline: float) -> dict[str,
         return bridge(trial, options)
     scale = SCALES[trial.part]
     rows, test = load(options, scale)
-    curves: dict[str, list[float]] = {}
+    history = pd.DataFrame()
     start = time.process_time()
     if trial.row == "random":
         torch.manual_seed(trial.seed)
@@ -212,18 +212,19 @@ def run(trial: Trial, options: argparse.Namespace, deadline: float) -> dict[str,
         method = method_of(trial, scale)
 
         def look(epoch: int, net: nn.Module) -> dict[str, float]:
-            if trial.row == "sane" and isinstance(method, SANE):
-                for name, value in label_quality(method, rows, keys=min(2048, len(rows) // 2)).items():
-                    curves.setdefault(name, []).append(value)
-            return {}
+            if trial.row != "sane" or not isinstance(method, SANE):
+                return {}
+            found = label_quality(method, rows, keys=min(2048, len(rows) // 2))
+            return {f"{name}_labels": value for name, value in found.items()}
 
-        net = learn(trial, options, method, rows, look).net
+        done = learn(trial, options, method, rows, look)
+        net, history = done.net, done.history
     spent = time.process_time() - start
     return {
         "knn": round(100 * knn_accuracy(net, rows, test), 2),
         "linear": round(100 * linear_accuracy(net, rows, test, epochs=scale.linear), 2),
         "cpu_seconds": round(spent, 1),
-        **{f"{name}_labels": " ".join(f"{value:.4f}" for value in curve) for name, curve in curves.items()},
+        **{name: " ".join(f"{value:.4f}" for value in history[name]) for name in history if name.endswith("labels")},
     }
 
 

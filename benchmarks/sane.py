@@ -116,7 +116,7 @@ SCALES = {
     "cifar": Scale("cifar10", 10_000, 12, "cnn4-wide", 128, 0.06, 2048, 0.99, 100, 10_000),
     "bridge": Scale("cifar10", 10_000, 20, "cnn4-wide", 128, 0.06, 2048, 0.99, 100, 10_000),
     "quick": Scale("fashion_mnist", 2_000, 4, "cnn4-wide", 128, 0.06, 1024, 0.95, 30, 2_000, 0.4),
-    "quick-bridge": Scale("cifar10", 1_000, 2, "cnn4-wide", 128, 0.06, 512, 0.95, 10, 1_000),
+    "quick-bridge": Scale("cifar10", 2_000, 6, "cnn4-wide", 128, 0.06, 512, 0.95, 10, 1_000),
     "paper": Scale("cifar10", 50_000, 2_000, "resnet50", 256, 0.03, 4096, 0.999, 200, 10_000),
 }
 
@@ -203,7 +203,7 @@ def run(trial: Trial, options: argparse.Namespace, deadline: float) -> dict[str,
         return bridge(trial, options)
     scale = SCALES[trial.part]
     rows, test = load(options, scale)
-    curves: dict[str, list[float]] = {}
+    history = pd.DataFrame()
     start = time.process_time()
     if trial.row == "random":
         torch.manual_seed(trial.seed)
@@ -212,18 +212,19 @@ def run(trial: Trial, options: argparse.Namespace, deadline: float) -> dict[str,
         method = method_of(trial, scale)
 
         def look(epoch: int, net: nn.Module) -> dict[str, float]:
-            if trial.row == "sane" and isinstance(method, SANE):
-                for name, value in label_quality(method, rows, keys=min(2048, len(rows) // 2)).items():
-                    curves.setdefault(name, []).append(value)
-            return {}
+            if trial.row != "sane" or not isinstance(method, SANE):
+                return {}
+            found = label_quality(method, rows, keys=min(2048, len(rows) // 2))
+            return {f"{name}_labels": value for name, value in found.items()}
 
-        net = learn(trial, options, method, rows, look).net
+        done = learn(trial, options, method, rows, look)
+        net, history = done.net, done.history
     spent = time.process_time() - start
     return {
         "knn": round(100 * knn_accuracy(net, rows, test), 2),
         "linear": round(100 * linear_accuracy(net, rows, test, epochs=scale.linear), 2),
         "cpu_seconds": round(spent, 1),
-        **{f"{name}_labels": " ".join(f"{value:.4f}" for value in curve) for name, curve in curves.items()},
+        **{name: " ".join(f"{value:.4f}" for value in history[name]) for name in history if name.endswith("labels")},
     }
 
 
@@ -287,7 +288,8 @@ def tables(found: pd.DataFrame, part: str, strong: bool) -> str:
         text += line(ROWS[row][0], pick(found, part, row, None if row == "moco" else strong), PUBLISHED4.get(row, "-"))
     text += ["\nTable 5: lambda\n", *head]
     for row, published in TABLE5.items():
-        text += line(ROWS[row][0].removeprefix("SANE, "), pick(found, part, row, strong), published)
+        title = "lambda 0.5" if row == "sane" else ROWS[row][0].removeprefix("SANE, ")
+        text += line(title, pick(found, part, row, strong), published)
     text += ["\nTable 6: vanilla and momentum mixup\n", *head]
     for (row, hard), published in TABLE6.items():
         title = f"{ROWS[row][0]}, {'strong' if hard else 'weak'} views"
@@ -327,7 +329,7 @@ def picture(found: pd.DataFrame, part: str, path: Path) -> None:
     bars.set_yticks([k + 0.19 for k in range(len(shown))], [ROWS[row][0] for row in shown])
     bars.invert_yaxis()
     bars.set(xlabel="test accuracy (%)", xlim=(max(0, own["knn"].min() - 5), min(100, own["linear"].max() + 4)))
-    bars.legend(frameon=False, loc="lower right")
+    bars.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     weights = {float(row.removeprefix("lambda-")) if row != "sane" else 0.5: row for row in TABLE5}
     known = [
         (weight, own[own["row"] == row]["knn"].mean()) for weight, row in weights.items() if (own["row"] == row).any()
@@ -394,7 +396,9 @@ def main() -> None:
     stem = f"sane_{kind}" if kind != "fashion" else "sane_strong" if options.strong else "sane"
     write_text(options.results / f"{stem}.md", text)
     if ((found["part"] == kind) & found.get("knn", pd.Series(dtype=float)).notna()).any():
-        picture(found, kind, options.results / f"{stem}.png")
+        # Table 6 alone has both kinds of views.
+        own = found["row"].isin(["random", "moco", *PEERS]) | (found["strong"].astype(str) == str(options.strong))
+        picture(found[own], kind, options.results / f"{stem}.png")
     print(text)
     figures: dict[str, Any] = {kind: summary(found, kind)}
     if (found["part"] == "cifar").any():

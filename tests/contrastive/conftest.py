@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from contrastive_numbers import BANK, K, Q, unit
 from torch import nn
 
+from contrastive.specification import BANK, K, Q, unit
 from holdfast import Feed, Rows
 from holdfast.method import Batch
 

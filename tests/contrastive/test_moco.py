@@ -2,9 +2,9 @@ import copy
 
 import pytest
 import torch
-from contrastive_numbers import BANK, K, Q, close, unit
 from torch import nn
 
+from contrastive.specification import BANK, K, Q, close, unit
 from holdfast import Rows
 from holdfast.contrastive import SANE, MoCo, VanillaMixup
 from holdfast.contrastive.moco import moco_losses

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from contrastive_numbers import K, Q, close, unit
 from torch import nn
 
+from contrastive.specification import K, Q, close, unit
 from holdfast.contrastive import BYOL, CLSA, CO2, PCL, ImageViews, IMix, MixCo, SimCLR, SimSiam, SwAV
 from holdfast.contrastive import i_mix as i_mix_module
 from holdfast.contrastive.byol import byol_losses, momentum_at

@@ -2,9 +2,9 @@ import math
 
 import pytest
 import torch
-from contrastive_numbers import K, Q, close, unit
 from torch import nn
 
+from contrastive.specification import K, Q, close, unit
 from holdfast import Rows
 from holdfast.contrastive import MULTI, SANE, ImageViews, MoCo, MomentumMixup, VanillaMixup, label_quality
 from holdfast.contrastive import sane as module

@@ -122,6 +122,13 @@ def test_clsa(begun, q, k, bank):
     method = CLSA(groups=1)
     net, batch = begun(method, (Q, K, strong))
     close(method.loss([net], batch).loss, 0.907581 + 1.337264, atol=5e-6)
+    method.loss([net], batch).loss.backward()
+    weight, total = torch.eye(2, requires_grad=True), 0.0
+    for i in range(2):
+        plain, hard = ((keys @ (z / z.norm()) / 0.2).log_softmax(0) for z in (weight @ Q[i], weight @ strong[i]))
+        total = total - (plain[i] + (held[i] * hard).sum()) / 2
+    total.backward()
+    torch.testing.assert_close(net.weight.grad, weight.grad, atol=1e-5, rtol=0)
 
 
 def test_every_weak_query_of_clsa_supervises_every_strong_one(begun, k, bank):

@@ -160,9 +160,10 @@ def distance_from(start: dict[str, Tensor], net: nn.Module) -> float:
 
     Reference: Li, Soltanolkotabi and Oymak, AISTATS 2020, Figure 3.
     """
-    now = dict(net.named_parameters())
-    gone = sum(float((now[name].detach() - then).double().square().sum()) for name, then in start.items())
-    return math.sqrt(gone / max(sum(float(then.double().square().sum()) for then in start.values()), 1e-300))
+    # In the order of the network, whatever that of the file: sums of floats depend on it.
+    pairs = [(p.detach(), start[name]) for name, p in net.named_parameters() if name in start]
+    gone = sum(float((now - then).double().square().sum()) for now, then in pairs)
+    return math.sqrt(gone / max(sum(float(then.double().square().sum()) for _, then in pairs), 1e-300))
 
 
 def bare(net: nn.Module) -> nn.Module:

@@ -67,7 +67,7 @@ class SelfLabelRefinery(Paced):
 def trust_at(share: float, trust: float, ramp: float) -> float:
     """``alpha_t``: half a cosine from 0 to ``trust`` over the share ``ramp`` of the training.
 
-    >>> trust_at(0.25, 0.8, 0.5), trust_at(0.7, 0.8, 0.5)
+    >>> round(trust_at(0.25, 0.8, 0.5), 6), trust_at(0.7, 0.8, 0.5)
     (0.4, 0.8)
     """
     done = 1.0 if ramp == 0 else min(1.0, share / ramp)

@@ -64,6 +64,10 @@ def test_spectra_agree_however_they_are_computed(way, monkeypatch):
     assert found.above() == min(8, int((0.1 * want.S[0] < want.S).sum()))
     v = want.U[:, 0] + want.U[:, 70]
     assert found.information(v) == pytest.approx(0.5, abs=1e-3)
+    few = spectrum(Jacobian(net, x[:2]))  # six rows, fewer than are asked for
+    torch.testing.assert_close(
+        few.values[:5], torch.linalg.svdvals(explicit(net, x[:2]).double())[:5], rtol=1e-3, atol=1e-4
+    )
 
 
 def test_part_of_the_weights_and_the_closed_form_of_one_hidden_layer():

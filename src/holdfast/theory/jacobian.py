@@ -172,8 +172,7 @@ def spectrum(jacobian: Jacobian, k: int = 256) -> Spectrum:
     """
     rows, width = jacobian.shape
     k = min(k, rows)
-    fits = rows * width <= FITS
-    dense = jacobian.dense() if fits else None
+    dense = jacobian.dense() if rows * width <= FITS else None
     if dense is not None and rows <= WHOLE:
         values, left = torch.linalg.eigh((dense @ dense.T).double())
         values, left = values.flip(0)[:k], left.flip(1)[:, :k]
@@ -188,7 +187,7 @@ def spectrum(jacobian: Jacobian, k: int = 256) -> Spectrum:
 
         start = np.random.default_rng(0).standard_normal(rows).astype(np.float32)
         square = LinearOperator((rows, rows), matvec=product, dtype=np.dtype(np.float32))
-        found, vectors = eigsh(square, k=k, v0=start, tol=1e-4)
+        found, vectors = eigsh(square, k=min(k, rows - 1), v0=start, tol=1e-4)
         values = torch.from_numpy(found[::-1].copy()).double()
         left = torch.from_numpy(vectors[:, ::-1].copy()).double()
     return Spectrum(values.clamp_min(0).sqrt(), left)

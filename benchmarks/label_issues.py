@@ -199,7 +199,7 @@ def picture(table: pd.DataFrame, path: Path) -> None:
         held = table[table["way"] == way].set_index("case")["f1"].reindex(names)
         at = np.arange(len(names)) + (k - (len(ways) - 1) / 2) * 0.8 / len(ways)
         bars.bar(at, held, 0.8 / len(ways), color=colour, label=way)
-    bars.set_xticks(range(len(names)), [name.replace("_", "\n", 1).replace("_", " ") for name in names], size=8)
+    bars.set_xticks(range(len(names)), [name.replace("_", "\n") for name in names], size=8)
     bars.set(ylabel="F1 of the flagged labels", ylim=(0, 1))
     bars.legend(frameon=False, ncols=len(ways), loc="upper center", bbox_to_anchor=(0.5, 1.12), fontsize=9)
     curves.plot([0, 1], [0, 1], color="grey", linewidth=0.8)

@@ -25,7 +25,7 @@ from holdfast.compare import corrupted
 from holdfast.feed import evaluate, inputs_of
 from holdfast.functional import Constant
 from holdfast.nets import MLP
-from holdfast.plots import COLOURS, save
+from holdfast.plots import COLOURS, save, tidy
 from holdfast.progress import Bar
 
 PAPER = {
@@ -92,8 +92,7 @@ def figure_1(histories: dict[float, pd.DataFrame], path: Path, data: str) -> Non
             shown = history.dropna(subset=[column])
             axis.plot(shown["epoch"] + 1, shown[column], color=colour, label=f"{fraction:.0%}", linewidth=1.8)
         axis.set(xlabel="epoch", ylabel=label)
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     figure.axes[0].legend(title="coreset", frameon=False)
     figure.suptitle(f"CRUST, {data}, 50 % symmetric noise: coresets of 30, 50 and 70 %")
     save(figure, path)

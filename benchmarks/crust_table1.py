@@ -39,7 +39,7 @@ from holdfast.feed import PadCropFlip
 from holdfast.functional import Constant, Cosine, HoldThenLinear, Steps
 from holdfast.methods import METHODS
 from holdfast.nets import CNN4, MLP, ResNet
-from holdfast.plots import COLOURS, save
+from holdfast.plots import COLOURS, save, tidy
 
 NOISES = (("symmetric", 0.5), ("asymmetric", 0.4), ("symmetric", 0.2), ("symmetric", 0.8))
 NAMES = {
@@ -237,8 +237,7 @@ def picture(found: pd.DataFrame, path: Path) -> None:
                 (handles[NAMES[name]],) = axis.plot(range(1, len(mean) + 1), mean, color=colour, linewidth=wide)
         axis.set(title=f"{kind} {rate:.0%}", xlabel="epoch")
         axis.set_ylim(max(0, 10 * (part["last10"].min() // 10) - 5), 100)
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     for line in axes:
         line[0].set_ylabel("test accuracy (%)")
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)

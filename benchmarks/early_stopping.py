@@ -35,7 +35,7 @@ from holdfast.compare import corrupted
 from holdfast.feed import Feed, PadCropFlip
 from holdfast.functional import Constant
 from holdfast.nets import MLP, ResNet
-from holdfast.plots import COLOURS, save
+from holdfast.plots import COLOURS, save, tidy
 from holdfast.theory import Shallow, descend
 from holdfast.theory.jacobian import Jacobian, spectrum, without_largest
 
@@ -111,10 +111,11 @@ def stop_at(given: np.ndarray[Any, Any], right: float) -> int:
 def figure1(options: argparse.Namespace, results: Path) -> Numbers:
     shares = (0.0, 0.5) if options.quick else (0.0, 0.2, 0.4, 0.6, 0.8)
     rows, epochs = (50_000, 200) if options.paper else (200, 6) if options.quick else (1000, 25)
+    epochs = options.epochs or epochs
     held = protocol.Results(results / "early_stopping_figure1.csv", options.fresh)
     lines = []
     for share in shares:
-        asked = {"share": share, "rows": rows, "epochs": options.epochs or epochs}
+        asked = {"share": share, "rows": rows, "epochs": epochs}
         line = held.get(asked, partial(train_wide, options, asked))
         given = split(line["given"])
         at = stop_at(given, 1 - 0.9 * share)
@@ -139,8 +140,7 @@ def figure1(options: argparse.Namespace, results: Path) -> Numbers:
             axis.plot(part["share"], part[name], color=colour, marker="o", label=label)
         axis.plot(part["share"], 1 - 0.9 * part["share"], color="black", linestyle=":", label="share of right labels")
         axis.set(title=title, xlabel="share of labels drawn anew", ylim=(0, 1.02))
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     figure.axes[0].set_ylabel("accuracy")
     figure.axes[0].legend(frameon=False, loc="lower left")
     save(figure, results / "early_stopping_figure1.png")
@@ -153,10 +153,11 @@ def figure1(options: argparse.Namespace, results: Path) -> Numbers:
 def figure3(options: argparse.Namespace, results: Path) -> Numbers:
     shares = (0.0, 0.5) if options.quick else (0.0, 0.25, 0.5)
     rows, epochs = (200, 8) if options.quick else (3000, 12)
+    epochs = options.epochs or epochs
     held = protocol.Results(results / "early_stopping_figure3.csv", options.fresh)
     found = {}
     for share in shares:
-        asked = {"share": share, "rows": rows, "epochs": options.epochs or epochs}
+        asked = {"share": share, "rows": rows, "epochs": epochs}
         found[share] = held.get(asked, partial(train_wide, options, asked))
 
     from matplotlib.figure import Figure
@@ -177,8 +178,7 @@ def figure3(options: argparse.Namespace, results: Path) -> Numbers:
     right.set(xlabel="distance / length at the start", ylabel="training loss, given labels")
     left.legend(frameon=False, loc="lower right")
     for axis in (left, right):
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     save(figure, results / "early_stopping_figure3.png")
     return reach
 
@@ -199,11 +199,12 @@ def trained_resnet(
 
 def figure4(options: argparse.Namespace, results: Path) -> Numbers:
     rows, epochs = (50_000, 30) if options.paper else (1000, 3) if options.quick else (5000, 12)
+    epochs = options.epochs or epochs
     held = protocol.Results(results / "early_stopping_figure4.csv", options.fresh)
     bins = np.linspace(0, 6, 49)
 
     def make(share: float) -> Numbers:
-        net, noisy, _ = trained_resnet(options, share, rows, options.epochs or epochs)
+        net, noisy, _ = trained_resnet(options, share, rows, epochs)
         some = torch.randperm(len(noisy), generator=torch.Generator().manual_seed(1))[:5000]
         part = noisy.take(some)
         loss = nn.functional.cross_entropy(Feed(part).outputs(net), part.y, reduction="none").numpy()
@@ -222,15 +223,14 @@ def figure4(options: argparse.Namespace, results: Path) -> Numbers:
     figure = Figure(figsize=(9.2, 3.4), layout="constrained")
     said: Numbers = {}
     for axis, share in zip(figure.subplots(1, 2), (0.3, 0.5), strict=True):
-        asked = {"share": share, "rows": rows, "epochs": options.epochs or epochs}
+        asked = {"share": share, "rows": rows, "epochs": epochs}
         line = held.get(asked, partial(make, share))
         said[f"auroc_{round(100 * share)}"] = line["auroc"]
         for name, colour in (("clean", COLOURS[0]), ("corrupted", COLOURS[1])):
             axis.stairs(split(line[name]), bins, color=colour, fill=True, alpha=0.65, label=name)
         axis.set(title=f"{share:.0%} of the labels drawn anew", xlabel="cross entropy", ylabel="training rows")
         axis.legend(frameon=False)
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     save(figure, results / "early_stopping_figure4.png")
     return said
 
@@ -243,12 +243,13 @@ def figure5(options: argparse.Namespace, results: Path) -> Numbers:
         if options.quick
         else (5000, 12, 1000, 5000)
     )
+    epochs = options.epochs or epochs
     held = protocol.Results(results / "early_stopping_figure5.csv", options.fresh)
     made: list[tuple[nn.Module, Rows, nn.Module]] = []
 
     def make(when: str, outputs: str, count: int) -> Numbers:
         if not made:
-            made.append(trained_resnet(options, 0.0, rows, options.epochs or epochs))
+            made.append(trained_resnet(options, 0.0, rows, epochs))
         net, data, start = made[0]
         (_, x), *_ = Feed(data, batch_size=count).chunks(torch.arange(count))
         one = start if when == "start" else net
@@ -267,7 +268,7 @@ def figure5(options: argparse.Namespace, results: Path) -> Numbers:
                 "outputs": outputs,
                 "examples": count,
                 "rows": rows,
-                "epochs": options.epochs or epochs,
+                "epochs": epochs,
             }
             line = held.get(asked, partial(make, when, outputs, count))
             values = split(line["values"])
@@ -278,8 +279,7 @@ def figure5(options: argparse.Namespace, results: Path) -> Numbers:
         title = f"all outputs of {count} images" if outputs == "all" else f"the label's output of {count} images"
         axis.set(title=title, xlabel="number", ylabel="singular value / the largest")
         axis.legend(frameon=False)
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     save(figure, results / "early_stopping_figure5.png")
     return said
 
@@ -353,8 +353,7 @@ def figure6(options: argparse.Namespace, results: Path) -> Numbers:
         axis.set(title=f"iteration {moment}", xlabel="loss", ylabel="points", yscale="log", xlim=(0, 0.9))
         axis.legend(frameon=False)
     for axis in (first, *rest):
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     save(figure, results / "early_stopping_figure6.png")
     said: Numbers = {"flipped": round(float(np.mean([line["flipped"] for line in lines])), 4)}
     for moment in moments:
@@ -367,6 +366,7 @@ def figure6(options: argparse.Namespace, results: Path) -> Numbers:
 
 def rules(options: argparse.Namespace, results: Path) -> Numbers:
     rows, epochs, seeds = (5000, 15, 1) if options.quick else (60_000, 40, options.seeds or 3)
+    epochs = options.epochs or epochs
     held = protocol.Results(results / "early_stopping_rules.csv", options.fresh)
 
     def make(rule: str, kind: str, rate: float, seed: int) -> Numbers:
@@ -375,7 +375,7 @@ def rules(options: argparse.Namespace, results: Path) -> Numbers:
         torch.manual_seed(seed)
         method = Method() if rule == "none" else RULES[rule]()
         run = fit(
-            noisy, method, MLP(784, 10), test=test, epochs=options.epochs or epochs, schedule=Constant(), seed=seed,
+            noisy, method, MLP(784, 10), test=test, epochs=epochs, schedule=Constant(), seed=seed,
             device="cpu",
         )  # fmt: skip
         return {

@@ -33,7 +33,7 @@ from holdfast.compare import corrupted
 from holdfast.functional import Constant, Cosine
 from holdfast.methods import PRLL, SPL, Bootstrap, CoPRLL, CoTeaching, Decoupling, MinSGD, NormClip
 from holdfast.nets import CNN4, CNN9, MLP
-from holdfast.plots import COLOURS, save
+from holdfast.plots import COLOURS, save, tidy
 
 NOISES = (
     ("pairflip", 0.45),
@@ -205,8 +205,7 @@ def picture(found: pd.DataFrame, path: Path) -> None:
                 mean = [sum(values) / len(values) for values in zip(*lines, strict=True)]
                 (handles[name],) = axis.plot(range(1, len(mean) + 1), mean, color=colour, linewidth=1.6)
         axis.set(title=f"{kind} {rate:.0%}", xlabel="epoch", ylim=(floor, 100))
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     for axis in list(axes.flat)[len(noises) :]:
         axis.set_visible(False)
     for line in axes:

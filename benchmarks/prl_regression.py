@@ -39,7 +39,7 @@ from holdfast.data import celeba
 from holdfast.feed import evaluate, inputs_of
 from holdfast.functional import Constant
 from holdfast.methods import PRLG, PRLL, CoPRLL, Huber, IndividualClip, MinSGD, NormClip
-from holdfast.plots import COLOURS, save
+from holdfast.plots import COLOURS, save, tidy
 from holdfast.progress import Bar
 
 KINDS = ("linadv", "signflip", "uninoise", "pairflip", "mixture")
@@ -220,8 +220,7 @@ def picture(results: pd.DataFrame, kinds: list[str], rate: float, path: Path) ->
         clean = results[(results["kind"] == "clean") & (results["method"] == "standard")]["last10"].mean()
         axis.axhline(clean, color="grey", linestyle=":", linewidth=1, label="clean targets")
         axis.set(title=f"{kind} {rate:.0%}", xlabel="epoch", ylim=(-0.25, 1.0))
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     axes[0].set_ylabel("test R2 (curves below the frame are left out)")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=9, frameon=False)
     save(figure, path)

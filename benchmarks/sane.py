@@ -52,7 +52,7 @@ from holdfast.contrastive import (
 from holdfast.contrastive.pretrain import sgd
 from holdfast.feed import PadCropFlip
 from holdfast.nets import build, load_body
-from holdfast.plots import COLOURS, save
+from holdfast.plots import COLOURS, save, tidy
 
 ONE_HOT = {"positive": False, "others": False}
 ROWS: dict[str, tuple[str, Callable[..., Contrastive] | None]] = {
@@ -345,8 +345,7 @@ def picture(found: pd.DataFrame, part: str, path: Path) -> None:
     labels.set(xlabel="epoch", ylabel="distance to labels by class", title="quality of labels")
     labels.legend(frameon=False)
     for axis in (bars, line, labels):
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     save(figure, path)
 
 

@@ -45,9 +45,10 @@ class Ledger:
         self.selected = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.against = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.changed = torch.zeros(n, dtype=torch.int64, device=y.device)
-        self.expected = torch.zeros(n, task.outputs, device=y.device)
+        width = task.outputs if y.dim() == 1 else y.shape[1]
+        self.expected = torch.zeros(n, width, device=y.device)
         self.sums = torch.zeros(n, len(SUMS), dtype=torch.float64, device=y.device)
-        shape = (n,) if task.metric == "accuracy" else (n, task.outputs)
+        shape = (n,) if task.metric == "accuracy" else (n, width)
         kind = torch.int64 if task.metric == "accuracy" else torch.float32
         self.prediction = torch.zeros(shape, dtype=kind, device=y.device)
         self.probability = torch.full((n,), torch.nan, device=y.device)

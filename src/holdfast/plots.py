@@ -37,8 +37,7 @@ def curves(histories: Mapping[str, Sequence[pd.DataFrame]], path: Path, *, title
             _band(axis, [h[column] for h in runs if column in h], name, colour)
         axis.set_xlabel("epoch")
         axis.set_ylabel(label)
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     axes[0].legend(frameon=False)
     figure.suptitle(title)
     save(figure, path)
@@ -66,8 +65,7 @@ def residuals(predicted: np.ndarray[Any, Any], given: np.ndarray[Any, Any], path
     left.set(xlabel="predicted", ylabel="given less predicted", ylim=(bins[0], bins[-1]))
     right.set(xlabel="given less predicted (the outer bars hold all beyond)", ylabel="rows")
     for axis in (left, right):
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     left.axhline(0, color="black", linewidth=0.8)
     if given.shape[1] > 1:
         figure.legend(loc="outside right center", frameon=False, markerscale=2.5)
@@ -106,6 +104,12 @@ def heat_map(matrix: Tensor, path: Path | str, names: Sequence[str] | None = Non
                     axis.text(j, i, told, ha="center", va="center", color=colour, size=8)
     figure.colorbar(shown, ax=axis, shrink=0.8, label="share of the true class")
     save(figure, Path(path))
+
+
+def tidy(axis: Axes) -> None:
+    """How every picture looks: a faint grid and no frame above and on the right."""
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -17,6 +17,7 @@ import holdfast
 from holdfast import checkpoint
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
+from holdfast.data.source import read_again
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of, task_for
 from holdfast.issues.find import ledger_table, ranked
@@ -98,6 +99,10 @@ class Run:
     @net.setter
     def net(self, net: nn.Module) -> None:
         self._net = net
+
+    def training_rows(self) -> Rows:
+        """The rows that it was trained on: those it holds, or those at the place they were read from."""
+        return self.rows if self.rows is not None else read_again(self.asked)
 
     @property
     def classes(self) -> tuple[str, ...] | None:

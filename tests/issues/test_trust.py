@@ -115,6 +115,18 @@ def test_wrong_targets_and_their_interval():
     np.testing.assert_allclose(found.spread.numpy(), [0.1, 0.3], rtol=0.1)
 
 
+def test_the_width_of_right_targets_is_found_where_many_are_wrong():
+    source = torch.Generator().manual_seed(1)
+    expected = torch.zeros(4_000, 1)
+    y = torch.randn(4_000, 1, generator=source)
+    wrong = torch.arange(4_000) % 5 < 2  # two in five, which widens the usual miss
+    y[wrong] *= 12
+    found = target_trust(expected, y)
+    assert float(found.spread) == pytest.approx(1, rel=0.15)
+    # Four widths off is wrong, however wide the usual miss has become.
+    assert float(target_trust(expected, y.index_fill(0, torch.tensor([1]), 4.5)).right[1]) < 0.5
+
+
 def test_right_targets_are_left_alone():
     source = torch.Generator().manual_seed(0)
     expected = torch.zeros(3_000, 1)

@@ -28,9 +28,11 @@ def test_numbers_of_a_diagnosis(told, blobs):
     assert told.start.values[0] != told.now.values[0]
     assert told.weights == sum(p.numel() for p in told.run.net.parameters())
     assert told.coreset.alpha <= float(told.coreset.values[-1]) + 1e-6
-    assert len(told.conditions) == len(told.training.conditions) == 3
-    assert told.rate > 0
-    assert told.stop > 0
+    assert {name: len(lines) for name, lines in told.conditions.items()} == {"Theorem 2.2": 3, "Theorem 4.1": 3}
+    # The classes of the blobs: three directions in the plane, none of them a mixture of the others' rows.
+    assert told.clusters.clusters == 3
+    assert told.clusters.n == 240
+    assert 0 < told.clusters.radius < 1
 
 
 def test_the_page_stands_alone_and_says_each_thing_once(told, tmp_path):

@@ -50,9 +50,7 @@ class HeldOut(nn.Module):
 
     def __init__(self, share: float, net: nn.Module, data: Feed) -> None:
         super().__init__()
-        held = torch.zeros(len(data), dtype=torch.bool)
-        held[row_lots(len(data), data.generator.initial_seed(), 0).argsort()[: round(share * len(data))]] = True
-        self.register_buffer("rows", held.to(data.device))
+        self.register_buffer("rows", held_rows(round(share * len(data)), data))
         self.register_buffer("score", torch.tensor(-torch.inf, dtype=torch.float64))
         self.best = copy.deepcopy(net).requires_grad_(False)
 
@@ -72,6 +70,13 @@ class HeldOut(nn.Module):
     def forget(self) -> None:
         """Begin to judge anew."""
         self.score.fill_(-torch.inf)
+
+
+def held_rows(count: int, data: Feed) -> Tensor:
+    """(N,) marks of so many rows, drawn by lot: the same for one seed."""
+    held = torch.zeros(len(data), dtype=torch.bool)
+    held[row_lots(len(data), data.generator.initial_seed(), 0).argsort()[:count]] = True
+    return held.to(data.device)
 
 
 def check_hold_out(share: float) -> None:

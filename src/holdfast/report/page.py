@@ -12,9 +12,8 @@ import pandas as pd
 
 from holdfast.checkpoint import write_text
 from holdfast.data.display import Display
-from holdfast.data.source import read_again
 from holdfast.errors import HoldfastError
-from holdfast.issues.find import FLAGGED, ranked
+from holdfast.issues.find import FLAGGED, NORMAL, ranked
 from holdfast.issues.noise import Noise
 from holdfast.report import charts
 from holdfast.run import Run
@@ -63,7 +62,7 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> pd.DataFrame:
 
 def _display(run: Run) -> tuple[Display | None, str]:
     try:
-        return Display(run.rows if run.rows is not None else read_again(run.asked)), ""
+        return Display(run.training_rows()), ""
     except HoldfastError as error:
         return None, str(error)
 
@@ -86,7 +85,7 @@ def _rate(table: pd.DataFrame, noise: Noise | None) -> tuple[float, float, float
     if noise is not None:
         return noise.rate
     wrong = 1 - table["trust"].to_numpy()
-    spread = 1.96 * float(np.sqrt((wrong * (1 - wrong)).sum() + len(wrong) * wrong.var())) / len(wrong)
+    spread = NORMAL * float(np.sqrt((wrong * (1 - wrong)).sum() + len(wrong) * wrong.var())) / len(wrong)
     return float(wrong.mean()), max(0.0, float(wrong.mean()) - spread), float(wrong.mean()) + spread
 
 

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from holdfast.checkpoint import written_aside
 from holdfast.data.display import Display
 from holdfast.data.rows import Rows
-from holdfast.data.source import read_again
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
 from holdfast.functional.capture import penultimate
@@ -92,7 +91,7 @@ def export(
 def _rows(run: Run, console: Console) -> Rows | None:
     """The rows to show, or None with a word why not."""
     try:
-        return read_again(run.asked)
+        return run.training_rows()
     except HoldfastError as error:
         console.print(f"rows cannot be shown, only their numbers: {error}", highlight=False)
         return None

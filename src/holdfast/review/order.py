@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.issues.find import NORMAL
+
 Array = NDArray[Any]
 
 REFERENCE = 1024
@@ -74,5 +76,5 @@ def remaining(trust: Array, reviewed: Array, wrong: Array) -> Remaining:
     # Doubt about the share, which all rows of the bin have in common, and chance of each row.
     doubt = share * (1 - share) / (WORTH + seen + 1)
     variance = float((left**2 * doubt + left * share * (1 - share)).sum())
-    total, spread = float(expected.sum()), 1.96 * float(np.sqrt(variance))
+    total, spread = float(expected.sum()), NORMAL * float(np.sqrt(variance))
     return Remaining(total, max(0.0, total - spread), min(float(left.sum()), total + spread))

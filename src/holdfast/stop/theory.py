@@ -11,12 +11,17 @@ from torch import Tensor
 from holdfast.errors import HoldfastError
 from holdfast.method import Epoch, Nets, Verdict
 from holdfast.methods.rated import Rate
+from holdfast.methods.staged import held_rows
 from holdfast.stop.share import WrongShare
 from holdfast.task import require_classes
-from holdfast.theory.covariance import relu_slopes, separation
+from holdfast.theory.covariance import class_directions, relu_slopes, separation
 
 if TYPE_CHECKING:
     from holdfast.feed import Feed
+
+
+SAMPLE = 10_000
+"""Rows whose mean directions stand for the centres of the classes."""
 
 
 class TheoryStop(WrongShare):
@@ -60,15 +65,9 @@ class TheoryStop(WrongShare):
 
 
 def class_separation(data: Feed) -> tuple[float, float]:
-    """lambda of the mean directions of the classes by given labels, and the mean squared length of an input."""
-    total, length = None, 0.0
-    for rows, x in data.chunks(torch.arange(len(data))):
-        flat = x.flatten(1).double()
-        norm = flat.norm(dim=1, keepdim=True).clamp_min(1e-12)
-        if total is None:
-            total = torch.zeros(data.task.outputs, flat.shape[1], dtype=torch.float64, device=flat.device)
-        total.index_add_(0, data.y[rows], flat / norm)
-        length += float(norm.square().sum())
-    assert total is not None
-    centre = total / total.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    return max(0.0, separation(centre.cpu(), relu_slopes).least), length / len(data)
+    """lambda of the mean directions of the classes by given labels, and the mean squared length of an input; of at
+    most some thousand rows."""
+    rows = held_rows(SAMPLE, data).nonzero()[:, 0]
+    x = torch.cat([part.flatten(1).cpu() for _, part in data.chunks(rows)])
+    centre = class_directions(x, data.y[rows].cpu(), data.task.outputs)
+    return max(0.0, separation(centre, relu_slopes).least), float(x.double().square().sum(1).mean())

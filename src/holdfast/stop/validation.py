@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.lots import row_lots
 from holdfast.method import Epoch, Method, Nets, Verdict
-from holdfast.methods.staged import outputs_on
+from holdfast.methods.staged import held_rows, outputs_on
 from holdfast.stop.distance import check_patience
 
 if TYPE_CHECKING:
@@ -42,10 +41,7 @@ class NoisyValidationStop(Method):
 
     def begin(self, nets: Nets, data: Feed) -> None:
         super().begin(nets, data)
-        count = max(1, round(self.share * len(data)))
-        rows = torch.zeros(len(data), dtype=torch.bool)
-        rows[row_lots(len(data), data.generator.initial_seed(), 0).argsort()[:count]] = True
-        self.register_buffer("rows", rows.to(data.device))
+        self.register_buffer("rows", held_rows(max(1, round(self.share * len(data))), data))
         self.register_buffer("most", torch.tensor([-torch.inf, 0.0], dtype=torch.float64))
 
     def withhold(self, data: Feed) -> Tensor:

@@ -32,7 +32,7 @@ def diagnose(
     write_page(told, path)
     for panel in panels(told):
         console.print(f"[bold]{panel.title}.[/bold] {panel.sentence}", highlight=False)
-    held = [*told.conditions, *(told.training.conditions if told.training is not None else [])]
+    held = [condition for lines in told.conditions.values() for condition in lines]
     if held:
         console.print(f"{sum(c.holds for c in held)} of {len(held)} conditions of the theorems hold", highlight=False)
     console.print(f"page: {path}", highlight=False)

@@ -49,6 +49,17 @@ def separation(centre: Tensor, correlation: Callable[[Tensor], Tensor]) -> Separ
     return Separation(covariance, least, condition, norm)
 
 
+def class_directions(x: Tensor, y: Tensor, classes: int) -> Tensor:
+    """(C, d) the mean direction of the inputs of each label, of length one: what stands for a cluster's centre where
+    nobody has clustered anything.
+
+    Shape: x (n, ...), y (n,).
+    """
+    unit = torch.nn.functional.normalize(x.flatten(1).double(), dim=1)
+    total = torch.zeros(classes, unit.shape[1], dtype=torch.float64).index_add_(0, y, unit)
+    return torch.nn.functional.normalize(total, dim=1)
+
+
 def relu_slopes(cosine: Tensor) -> Tensor:
     """``(pi - arccos rho) / (2 pi)``: both steps are one where two half spaces meet."""
     return (math.pi - cosine.arccos()) / (2 * math.pi)

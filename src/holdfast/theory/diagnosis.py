@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -13,15 +12,14 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from holdfast.data.rows import Rows
-from holdfast.data.source import read_again
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.run import Run, RunFolder
 from holdfast.select import facility_location
 from holdfast.task import Classification
 from holdfast.theory.coresets import CoresetTraining, WeightedJacobian, coreset_training, weighted_jacobian
-from holdfast.theory.covariance import relu_slopes, separation
-from holdfast.theory.early import Condition, Setting, conditions, drift, step_size, stop_after
+from holdfast.theory.covariance import class_directions, relu_slopes, separation
+from holdfast.theory.early import Condition, Setting, conditions
 from holdfast.theory.jacobian import FITS, Jacobian, Spectrum, smoothness, spectrum, without_largest
 
 GAP = 2.0
@@ -49,13 +47,13 @@ class Diagnosis:
     coreset: WeightedJacobian | None = None
     training: CoresetTraining | None = None
     clusters: Setting | None = None
-    stop: float = math.nan
-    """Iterations after which Theorem 2.2 stops gradient descent."""
-    rate: float = math.nan
-    """Its step size."""
-    reach: float = math.nan
-    """Its bound on the distance from the start."""
-    conditions: list[Condition] = field(default_factory=list)
+    """What Theorem 2.2 is about, each class taken for a cluster."""
+
+    @property
+    def conditions(self) -> dict[str, list[Condition]]:
+        """What each theorem asks for, and whether it is there."""
+        early = {} if self.clusters is None else {"Theorem 2.2": conditions(self.clusters)}
+        return early | ({} if self.training is None else {"Theorem 4.1": self.training.conditions})
 
 
 def diagnose(run: Run, rows: Rows | None = None, *, examples: int = 100, seed: int = 0) -> Diagnosis:
@@ -67,8 +65,7 @@ def diagnose(run: Run, rows: Rows | None = None, *, examples: int = 100, seed: i
     rows: what it was trained on; None: the rows that the run still holds, or those at the place they were read from.
     examples: how many rows the Jacobian is taken of; it has a row for each of their outputs.
     """
-    rows = rows if rows is not None else run.rows
-    rows = rows if rows is not None else read_again(run.asked)
+    rows = run.training_rows() if rows is None else rows
     if len(rows) != len(run.ledger):
         raise HoldfastError(f"the run was trained on {len(run.ledger)} rows, and these are {len(rows)}")
     if run.out is None:
@@ -103,8 +100,16 @@ def diagnose(run: Run, rows: Rows | None = None, *, examples: int = 100, seed: i
         _shares(net, names, x, task.encode(given), task.gradients(out, given), kept, now),
     )
     if isinstance(task, Classification):
-        _coreset(told, net, names, start, x, given, task.gradients(out, given), out.argmax(1), kept)
-        _clusters(told, inputs, y, task.outputs, len(rows), wrong)
+        index, weight = _coreset(task.gradients(out, given), out.argmax(1), kept)
+        told.coreset = weighted_jacobian(Jacobian(net, x, given, names).dense(), index, weight)
+        # Wrong labels beyond those distrusted are among the trusted ones.
+        left = max(0.0, wrong - float((~trusted).double().mean())) / max(float(trusted.double().mean()), 1e-12)
+        told.training = coreset_training(
+            told.coreset, n=len(x), size=len(index), wrong=max(left, 1 / len(y)), gap=GAP,
+            smooth=smoothness(net, x[index], start, given[index]),
+        )  # fmt: skip
+        hidden = max(p.shape[0] for p in net.parameters() if p.dim() > 1)
+        told.clusters = _clusters(inputs, y, task.outputs, len(rows), hidden, wrong)
     return told
 
 
@@ -148,44 +153,20 @@ def _shares(
     return pd.DataFrame(lines, columns=["rows", "examples", "labels", "residuals"])
 
 
-def _coreset(
-    told: Diagnosis,
-    net: nn.Module,
-    names: list[str],
-    start: dict[str, Tensor],
-    x: Tensor,
-    given: Tensor,
-    slope: Tensor,
-    predicted: Tensor,
-    kept: Tensor,
-) -> None:
-    """Half of the trusted rows of the sample, chosen and weighted as CRUST does, and Theorem 4.1 for them."""
+def _coreset(slope: Tensor, predicted: Tensor, kept: Tensor) -> tuple[Tensor, Tensor]:
+    """Half of the trusted rows of a sample, chosen and weighted as CRUST does: (k,) rows and (k,) weights."""
     rows = kept.nonzero()[:, 0] if int(kept.sum()) >= 4 else torch.arange(len(kept))
     chosen = facility_location(slope[rows].double(), 0.5, groups=predicted[rows], threads=1)
-    index = rows[chosen.index]
-    told.coreset = weighted_jacobian(Jacobian(net, x, given, names).dense(), index, chosen.weight)
-    # Wrong labels beyond those distrusted are among the trusted ones.
-    wrong = max(0.0, told.wrong - float((~told.trusted).mean())) / max(float(told.trusted.mean()), 1e-12)
-    told.training = coreset_training(
-        told.coreset, n=len(x), size=len(index), wrong=max(wrong, 1 / len(told.losses)), gap=GAP,
-        smooth=smoothness(net, x[index], start, given[index]),
-    )  # fmt: skip
+    return rows[chosen.index], chosen.weight
 
 
-def _clusters(told: Diagnosis, inputs: Tensor, y: Tensor, classes: int, n: int, wrong: float) -> None:
-    """Theorem 2.2 with each class for a cluster."""
-    flat = inputs.flatten(1).double()
-    flat = flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    total = torch.zeros(classes, flat.shape[1], dtype=torch.float64).index_add_(0, y, flat)
-    centre = total / total.norm(dim=1, keepdim=True).clamp_min(1e-12)
+def _clusters(inputs: Tensor, y: Tensor, classes: int, n: int, hidden: int, wrong: float) -> Setting:
+    """What the theorems are about, with each class for a cluster."""
+    centre = class_directions(inputs, y, classes)
+    away = nn.functional.normalize(inputs.flatten(1).double(), dim=1) - centre[y]
     size = torch.bincount(y, minlength=classes).double() * classes / len(y)
-    hidden = max(p.shape[0] for p in told.run.net.parameters() if p.dim() > 1)
-    at = Setting(
-        n=n, d=flat.shape[1], k=hidden, clusters=classes, separation=separation(centre, relu_slopes),
-        low=float(size.min()), high=float(size.max()), radius=float((flat - centre[y]).norm(dim=1).median()),
-        wrong=max(wrong, 1 / n), gap=GAP,
+    return Setting(
+        n=n, d=centre.shape[1], k=hidden, clusters=classes, separation=separation(centre, relu_slopes),
+        low=float(size.min()), high=float(size.max()), radius=float(away.norm(dim=1).median()), wrong=max(wrong, 1 / n),
+        gap=GAP,
     )  # fmt: skip
-    told.clusters, told.conditions, told.rate = at, conditions(at), step_size(at)
-    if at.separation.least > 0:
-        told.stop = stop_after(at)
-        told.reach = drift(at, told.stop)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import html
 import io
-import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from holdfast.checkpoint import write_text
-from holdfast.plots import COLOURS
+from holdfast.plots import COLOURS, tidy
 from holdfast.theory.diagnosis import Diagnosis
-from holdfast.theory.early import Condition
+from holdfast.theory.early import Condition, Setting, drift, step_size, stop_after
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -164,8 +163,7 @@ def _picture(panel: Panel) -> str:
     figure = Figure(figsize=(5.4, 3.4), layout="constrained")
     axis = figure.subplots()
     panel.draw(axis)
-    axis.grid(alpha=0.25)
-    axis.spines[["top", "right"]].set_visible(False)
+    tidy(axis)
     held = io.BytesIO()
     figure.savefig(held, dpi=120, format="png", facecolor="white")
     return "data:image/png;base64," + base64.b64encode(held.getvalue()).decode()
@@ -173,22 +171,23 @@ def _picture(panel: Panel) -> str:
 
 def _conditions(told: Diagnosis) -> str:
     """What the theorems ask for, and by how much it is there or not."""
-    groups: list[tuple[str, list[Condition]]] = []
-    if told.clusters is not None:
-        least = told.clusters.separation.least
-        said = f"Early stopping, Theorem 2.2, each class a cluster (lambda {least:.2g}): "
-        if math.isfinite(told.stop):
-            said += f"steps of {told.rate:.2g} on the summed loss, stop after {told.stop:.3g} of them"
-            said += f", at a distance of at most {told.reach:.3g}"
-        else:
-            said += "the centres of the classes are not apart, so it says nothing"
-        groups.append((said, told.conditions))
-    if told.training is not None:
-        groups.append(("CRUST, Theorem 4.1, for the coreset above", told.training.conditions))
-    if not groups:
+    if not told.conditions:
         return "<p>The theorems are about classes; for numbers to predict there is nothing to hold against them.</p>"
-    tables = [f"<h3>{html.escape(title)}</h3>{_table(lines)}" for title, lines in groups]
-    return "\n".join(tables)
+    said = {"Theorem 4.1": "CRUST, Theorem 4.1, for the coreset above"}
+    if told.clusters is not None:
+        said["Theorem 2.2"] = _stopping(told.clusters)
+    return "\n".join(f"<h3>{html.escape(said[name])}</h3>{_table(lines)}" for name, lines in told.conditions.items())
+
+
+def _stopping(at: Setting) -> str:
+    told = f"Early stopping, Theorem 2.2, each class a cluster (lambda {at.separation.least:.2g}): "
+    if at.separation.least <= 0:
+        return f"{told}the centres of the classes are not apart, so it says nothing"
+    stop = stop_after(at)
+    return (
+        f"{told}steps of {step_size(at):.2g} on the summed loss, stop after {stop:.3g} of them, "
+        f"at a distance of at most {drift(at, stop):.3g}"
+    )
 
 
 def _table(lines: list[Condition]) -> str:

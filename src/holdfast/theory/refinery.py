@@ -14,7 +14,7 @@ from torch import Tensor
 
 from holdfast.theory.clusters import Clustered, clusterable, corrupted_clusters
 from holdfast.theory.early import Condition, Setting, step_size
-from holdfast.theory.shallow import Shallow
+from holdfast.theory.shallow import Shallow, step
 
 
 def corrupted_crops(
@@ -61,13 +61,9 @@ def refine(
     trust: alpha, what the network's own prediction counts in the end.
     ramp: steps over which alpha grows from zero to that.
     """
-    label = y
-    for step in range(steps):
-        alpha = trust * min(1.0, step / max(1, ramp))
-        label = (1 - alpha) * y + alpha * net(positive)
-        before = x @ net.weight.T
-        tilt = net.slope(before) * net.v * (net.phi(before) @ net.v - label)[:, None]
-        net.weight.sub_(tilt.T @ x, alpha=rate)
+    for number in range(steps):
+        alpha = trust * min(1.0, number / max(1, ramp))
+        step(net, x, (1 - alpha) * y + alpha * net(positive), rate)
     return Refined((1 - trust) * y + trust * net(positive), net(x))
 
 

@@ -64,12 +64,14 @@ def descend(net: Shallow, x: Tensor, y: Tensor, rate: float, steps: int) -> Tens
     Returns the outputs before each step and at the end, (steps + 1, n). The gradient is the closed form
     ``(v o phi'(W X^T)) diag(f - y) X``.
     """
-    seen = []
-    for _ in range(steps):
-        before = x @ net.weight.T
-        output = net.phi(before) @ net.v
-        seen.append(output)
-        tilt = net.slope(before) * net.v * (output - y)[:, None]
-        net.weight.sub_(tilt.T @ x, alpha=rate)
-    seen.append(net(x))
-    return torch.stack(seen)
+    return torch.stack([*(step(net, x, y, rate) for _ in range(steps)), net(x)])
+
+
+@torch.no_grad()
+def step(net: Shallow, x: Tensor, y: Tensor, rate: float) -> Tensor:
+    """One step of it; the outputs before."""
+    before = x @ net.weight.T
+    output: Tensor = net.phi(before) @ net.v
+    tilt = net.slope(before) * net.v * (output - y)[:, None]
+    net.weight.sub_(tilt.T @ x, alpha=rate)
+    return output

@@ -186,12 +186,6 @@ def run(trial: Trial, options: argparse.Namespace, deadline: float) -> dict[str,
     }
 
 
-def said(values: pd.Series[float]) -> str:
-    if not len(values):
-        return "-"
-    return f"{values.mean():.2f}" + (f" ± {values.std():.2f}" if len(values) > 1 else "")
-
-
 def table(found: pd.DataFrame, part: str, beside: dict[str, Any]) -> str:
     """Markdown: a line a method, for each noise the last ten epochs, in brackets the best one and what is published."""
     own = found[found["part"] == part]
@@ -206,7 +200,8 @@ def table(found: pd.DataFrame, part: str, beside: dict[str, Any]) -> str:
         for kind, rate in noises:
             here = lines[(lines["noise"] == kind) & (lines["rate"] == rate)]
             note = f"; published {beside[name][ORDER.index((kind, rate))]}" if name in beside else ""
-            cells.append(f"{said(here['last10'])} (best {said(here['best'])}{note})" if len(here) else "-")
+            last, best = protocol.said(here["last10"]), protocol.said(here["best"])
+            cells.append(f"{last} (best {best}{note})" if len(here) else "-")
         out.append(f"| {NAMES[name]} | " + " | ".join(cells) + f" | {lines['cpu_seconds'].mean():.0f} |")
     return "\n".join(out) + "\n"
 

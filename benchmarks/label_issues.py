@@ -1,10 +1,10 @@
 """Which labels are wrong: one robust run of Holdfast beside cleanlab with 5-fold cross-validation.
 
-Wrong labels are planted; each case trains the same kind of network for as many epochs in one run of Co-PRL(L), of CRUST
-and of ordinary training, whose ledgers say which labels are wrong, and in five folds for cleanlab, whose best filter is
-chosen by looking at the truth. Nobody is told how many labels are wrong. Fashion-MNIST and MNIST: 784-256-10; CIFAR-10:
-10,000 images, 4-layer CNN; adult and amazon_reviews: an MLP on encoded columns. Without cleanlab its rows are left out.
-The last line is one JSON object with a key for each case.
+Wrong labels are planted; each case trains the same kind of network for as many epochs in one run of PRL(L), of
+Co-PRL(L), of CRUST and of ordinary training, whose ledgers say which labels are wrong, and in five folds for cleanlab,
+whose best filter is chosen by looking at the truth. Nobody is told how many labels are wrong. Fashion-MNIST and MNIST:
+784-256-10; CIFAR-10: 10,000 images, 4-layer CNN; adult and amazon_reviews: an MLP on encoded columns. Without cleanlab
+its rows are left out. The last line is one JSON object with a key for each case.
 
     python benchmarks/label_issues.py --data FOLDER             all cases
     python benchmarks/label_issues.py --data FOLDER --quick     Fashion-MNIST, adult and amazon_reviews
@@ -62,7 +62,7 @@ CASES = {
     "mnist_symmetric_50": Case("mnist.npz", "symmetric", 0.5, "mlp", quick=False),
     "cifar10_symmetric_40": Case("cifar10_jpeg.npz", "symmetric", 0.4, "cnn4", quick=False, rows=10_000),
 }
-WAYS = ("co-prl-l", "crust", "standard", "cleanlab")
+WAYS = ("prl-l", "co-prl-l", "crust", "standard", "cleanlab")
 OURS = WAYS[0]
 
 

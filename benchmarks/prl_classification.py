@@ -96,8 +96,9 @@ def trials(options: argparse.Namespace) -> Iterator[Trial]:
             return
         for shift in SHIFTS:
             yield Trial("mnist", "mlp", "co-prl-l", *NOISES[0], shift, mnist, 60_000, seed)
-        for method in FIRST:
-            yield Trial("cifar10", net, method, *NOISES[0], "0", cifar, rows, seed)
+        for kind, rate in NOISES:
+            for method in FIRST:
+                yield Trial("cifar10", net, method, kind, rate, "0", cifar, rows, seed)
         for kind, rate in noises[4:]:
             for method in FIRST:
                 yield Trial("mnist", "mlp", method, kind, rate, "0", mnist, 60_000, seed)
@@ -109,8 +110,8 @@ def trials(options: argparse.Namespace) -> Iterator[Trial]:
             for method in list(MAKERS)[len(FIRST) :]:
                 yield Trial("mnist", "mlp", method, kind, rate, "0", mnist, 60_000, seed)
         if options.paper:
-            for kind, rate in NOISES[1:]:
-                for method in MAKERS:
+            for kind, rate in NOISES:
+                for method in list(MAKERS)[len(FIRST) :]:
                     yield Trial("cifar10", net, method, kind, rate, "0", cifar, rows, seed)
 
 
@@ -162,8 +163,7 @@ def table(found: pd.DataFrame, data: str, net: str) -> str:
         for name in names:
             values = part[part["method"] == name]["last"]
             said = PUBLISHED[kind, rate][list(MAKERS).index(name)]
-            spread = f" ± {values.std():.2f}" if len(values) > 1 else ""
-            cells.append(f"{values.mean():.2f}{spread} ({said})" if len(values) else f"- ({said})")
+            cells.append(f"{protocol.said(values)} ({said})")
         out.append(f"| {kind} {rate:.0%} | " + " | ".join(cells) + " |")
     return "\n".join(out) + "\n"
 

@@ -139,6 +139,13 @@ def mean(lines: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dict[str, 
     return out
 
 
+def said(values: pd.Series[float], digits: int = 2) -> str:
+    """The mean and, over several seeds, the spread, as a table has them; a dash for nothing."""
+    if not len(values):
+        return "-"
+    return f"{values.mean():.{digits}f}" + (f" ± {values.std():.{digits}f}" if len(values) > 1 else "")
+
+
 def finish(
     asked: Iterable[Any], run: Callable[[Any], Mapping[str, Any] | None], results: Results, options: argparse.Namespace
 ) -> tuple[pd.DataFrame, dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
-from protocol import RESULTS
+from protocol import RESULTS, said
 
 from holdfast.checkpoint import write_text
 
@@ -17,13 +17,6 @@ PUBLISHED = {
 NOISES = (("symmetric", 0.2), ("symmetric", 0.5), ("symmetric", 0.8), ("asymmetric", 0.4))
 
 
-def cell(lines: pd.DataFrame, score: str) -> str:
-    if lines.empty:
-        return "-"
-    spread = f" ± {lines[score].std():.2f}" if len(lines) > 1 else ""
-    return f"{lines[score].mean():.2f}{spread}"
-
-
 def mnist(table: pd.DataFrame) -> str:
     out = []
     for (data, epochs), part in table.groupby(["data", "epochs"]):
@@ -34,7 +27,7 @@ def mnist(table: pd.DataFrame) -> str:
             cells = []
             for kind, rate in NOISES:
                 lines = own[(own["noise"] == kind) & (own["rate"] == rate)]
-                cells.append(f"{cell(lines, 'last10')} ({cell(lines, 'best')})")
+                cells.append(f"{said(lines['last10'])} ({said(lines['best'])})")
             out.append(f"| {method} | " + " | ".join(cells) + " |")
             if own["purity"].notna().any():
                 pure = [own[(own["noise"] == k) & (own["rate"] == r)]["purity"] for k, r in NOISES]
@@ -57,7 +50,7 @@ def cifar(table: pd.DataFrame) -> str:
             for kind in kinds:
                 lines = own[own["noise"] == kind]
                 pure = f" ({lines['purity'].mean():.3f})" if lines["purity"].notna().any() else ""
-                cells.append(cell(lines, "last") + pure)
+                cells.append(said(lines["last"]) + pure)
             out.append(f"| {method} | " + " | ".join(cells) + " |")
         out.append("")
     return "\n".join(out)
@@ -70,7 +63,7 @@ def ablation(table: pd.DataFrame) -> str:
         for rate in (0.2, 0.5):
             lines = table[(table["name"] == name) & (table["rate"] == rate)]
             pure = f"{lines['purity'].mean():.3f}" if lines["purity"].notna().any() else "-"
-            cells += [f"{cell(lines, 'last10')} ({cell(lines, 'best')})", pure]
+            cells += [f"{said(lines['last10'])} ({said(lines['best'])})", pure]
         out.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join([*out, ""])
 

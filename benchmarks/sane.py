@@ -112,9 +112,9 @@ class Scale(NamedTuple):
 
 
 SCALES = {
-    "fashion": Scale("fashion_mnist", 10_000, 20, "cnn4-wide", 128, 0.06, 2048, 0.99, 100, 10_000, 0.4),
-    "cifar": Scale("cifar10", 10_000, 12, "cnn4-wide", 128, 0.06, 2048, 0.99, 100, 10_000),
-    "bridge": Scale("cifar10", 10_000, 20, "cnn4-wide", 128, 0.06, 2048, 0.99, 100, 10_000),
+    "fashion": Scale("fashion_mnist", 5_000, 24, "cnn4-slim", 128, 0.06, 2048, 0.99, 100, 10_000, 0.4),
+    "cifar": Scale("cifar10", 5_000, 24, "cnn4-slim", 128, 0.06, 2048, 0.99, 100, 10_000),
+    "bridge": Scale("cifar10", 10_000, 24, "cnn4-slim", 128, 0.06, 2048, 0.99, 100, 10_000),
     "quick": Scale("fashion_mnist", 2_000, 4, "cnn4-wide", 128, 0.06, 1024, 0.95, 30, 2_000, 0.4),
     "quick-bridge": Scale("cifar10", 2_000, 6, "cnn4-wide", 128, 0.06, 512, 0.95, 10, 1_000),
     "paper": Scale("cifar10", 50_000, 2_000, "resnet50", 256, 0.03, 4096, 0.999, 200, 10_000),
@@ -256,14 +256,8 @@ def pick(found: pd.DataFrame, part: str, row: str, strong: bool | None = None) -
     return own if strong is None else own[own["strong"].astype(str) == str(strong)]
 
 
-def said(values: pd.Series[float]) -> str:
-    if not len(values):
-        return "-"
-    return f"{values.mean():.2f}" + (f" ± {values.std():.2f}" if len(values) > 1 else "")
-
-
 def cells(own: pd.DataFrame) -> str:
-    return f"{said(own['knn'])} | {said(own['linear'])}"
+    return f"{protocol.said(own['knn'])} | {protocol.said(own['linear'])}"
 
 
 def tables(found: pd.DataFrame, part: str, strong: bool) -> str:
@@ -305,7 +299,8 @@ def bridge_table(found: pd.DataFrame, part: str) -> str:
     text = [f"\n## From pre-training to {NOISE:.0%} symmetric noise ({scale.data}, {scale.rows:,} images)\n"]
     text += ["| | from scratch (%) | after SANE (%) |", "|---|---|---|"]
     for name, title in (("crust", "CRUST"), ("standard", "ordinary")):
-        text.append(f"| {title} | {said(own[f'{name}_scratch'])} | {said(own[f'{name}_pretrained'])} |")
+        told = [protocol.said(own[f"{name}_{start}"]) for start in ("scratch", "pretrained")]
+        text.append(f"| {title} | " + " | ".join(told) + " |")
     return "\n".join(text) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol, Self
@@ -69,7 +70,9 @@ class Bar:
         self._bar.update(self._line, completed=epochs, total=of)
 
     def say(self, line: Mapping[str, float]) -> None:
-        shown = [f"{name} {line[name]:.3f}" for name in ("loss", "train", "test") if name in line]
+        held = {name: line[name] for name in ("loss", "train", "test") if name in line}
+        # Without labels there is nothing to agree with.
+        shown = [f"{name} {value:.3f}" for name, value in held.items() if name == "loss" or not math.isnan(value)]
         self._bar.update(self._line, said="  ".join(shown))
 
 

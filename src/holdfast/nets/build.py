@@ -27,6 +27,7 @@ Shape = tuple[int, ...]
 _IMAGES: Mapping[str, tuple[Callable[[int, int], nn.Module], int]] = MappingProxyType(
     {
         "cnn4": (CNN4, 8),
+        "cnn4-slim": (partial(CNN4, width=(16, 32, 64, 128)), 8),
         "cnn4-wide": (partial(CNN4, width=(32, 64, 128, 256)), 8),
         "cnn9": (CNN9, 28),
         "resnet20": (resnet20, 8),

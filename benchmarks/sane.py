@@ -1,14 +1,14 @@
 """Tables 4, 5 and 6 of the SANE paper at the scale of a CPU: what refined labels and momentum mixup add to MoCo.
 
-A small network is pre-trained without labels on 10,000 images of Fashion-MNIST and, for a shorter list of rows, of
+A small network is pre-trained without labels on 5,000 images of Fashion-MNIST and, for a shorter list of rows, of
 CIFAR-10; its features are judged by 50 nearest neighbours and by a linear layer, both on the true labels of those
 images and of the test set. Three seeds for MoCo and SANE, one for the rest. Beside it: how far one-hot and refined
-labels are from those that classes would give, by epoch; and CRUST at 80 % symmetric noise on CIFAR-10, from scratch
-and from the pre-trained network. Published numbers stand beside (CIFAR-10, ResNet-50, 1,000 or 2,000 epochs). The last
-line is one JSON object.
+labels are from those that classes would give, by epoch; and CRUST at 80 % symmetric noise on 10,000 images of
+CIFAR-10, from scratch and from the pre-trained network. Published numbers stand beside (CIFAR-10, ResNet-50, 1,000 or
+2,000 epochs). The last line is one JSON object.
 
-    python benchmarks/sane.py --data FOLDER             all of it, two hours on two cores with --jobs 2
-    python benchmarks/sane.py --data FOLDER --quick     Fashion-MNIST, 2,000 images, 4 epochs, within ten minutes
+    python benchmarks/sane.py --data FOLDER             all of it, an hour on two cores with --jobs 2
+    python benchmarks/sane.py --data FOLDER --quick     Fashion-MNIST, 2,000 images, 8 epochs, within ten minutes
     python benchmarks/sane.py --data FOLDER --strong    Tables 4 and 5 with strong views, as in the paper
     python benchmarks/sane.py --data FOLDER --paper     CIFAR-10, ResNet-50, 2,000 epochs, strong views: needs a GPU
 
@@ -115,8 +115,8 @@ SCALES = {
     "fashion": Scale("fashion_mnist", 5_000, 24, "cnn4-slim", 128, 0.06, 2048, 0.99, 100, 10_000, 0.4),
     "cifar": Scale("cifar10", 5_000, 24, "cnn4-slim", 128, 0.06, 2048, 0.99, 100, 10_000),
     "bridge": Scale("cifar10", 10_000, 24, "cnn4-slim", 128, 0.06, 2048, 0.99, 100, 10_000),
-    "quick": Scale("fashion_mnist", 2_000, 4, "cnn4-wide", 128, 0.06, 1024, 0.95, 30, 2_000, 0.4),
-    "quick-bridge": Scale("cifar10", 2_000, 6, "cnn4-wide", 128, 0.06, 512, 0.95, 10, 1_000),
+    "quick": Scale("fashion_mnist", 2_000, 8, "cnn4-slim", 128, 0.06, 1024, 0.95, 30, 2_000, 0.4),
+    "quick-bridge": Scale("cifar10", 2_000, 6, "cnn4-slim", 128, 0.06, 512, 0.95, 10, 1_000),
     "paper": Scale("cifar10", 50_000, 2_000, "resnet50", 256, 0.03, 4096, 0.999, 200, 10_000),
 }
 

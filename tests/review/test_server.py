@@ -2,9 +2,11 @@
 
 import io
 import os
+import socket
 import sqlite3
 import struct
 import zlib
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -15,6 +17,7 @@ from runs import SCRIPT
 from typer.testing import CliRunner
 
 from holdfast.cli import app
+from holdfast.review.command import _listening
 
 EVIL = "'; DROP TABLE entries; --"
 
@@ -242,3 +245,8 @@ def test_export_says_what_is_missing(tmp_path, digits):
         (["review", str(digits.run), "--port", str(digits.port)], "cannot be used"),
     ):
         assert says in str(runner.invoke(app, words).exception)
+
+
+def test_a_link_followed_before_the_server_runs_waits_and_is_not_refused():
+    with closing(_listening(0)) as listening, socket.create_connection(listening.getsockname(), timeout=5) as early:
+        assert early.getpeername() == listening.getsockname()

@@ -115,6 +115,8 @@ def _listening(port: int) -> socket.socket:
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         held.bind(("127.0.0.1", port))
+        # Before the link is told: who follows it at once waits instead of being refused.
+        held.listen()
     except OSError as error:
         held.close()
         raise HoldfastError(f"port {port} cannot be used: {error.strerror}; choose another with --port") from None

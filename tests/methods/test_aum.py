@@ -1,7 +1,9 @@
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
-from holdfast import AUM, HoldfastError, check_method, fit
+from holdfast import AUM, HoldfastError, Rows, check_method, fit
+from holdfast.compare import corrupted
 from holdfast.method import Batch
 from holdfast.methods.aum import flagged
 
@@ -32,7 +34,35 @@ def test_wrong_labels_have_small_areas(flipped):
     right = rows.y == rows.truth
     assert right[method.kept].double().mean() > 0.97
     assert method.scores()[right].median() > method.scores()[~right].quantile(0.9)
-    assert not ((method.fake[0] >= 0) & (method.fake[1] >= 0)).any()
+    assert not (method.fake[0] & method.fake[1]).any()
+
+
+def test_rows_of_the_additional_class_learn_it_and_are_not_trusted(on_tables, trained):
+    method = AUM(each=40)
+    nets, batch = on_tables(
+        method, [torch.tensor([[2.0, 0.5], [0.0, 1.0], [1.0, -1.0]])], torch.tensor([0, 1, 0]), epoch=0
+    )
+    assert method.fake.sum(1).tolist() == [1, 1]
+    fake = method.fake[0]
+    step, (gradient,) = trained(method, nets, batch)
+    wider = torch.cat([nets[0].table.detach(), torch.zeros(3, 1)], dim=1)
+    label = torch.where(fake, 2, batch.y)
+    torch.testing.assert_close(step.loss.detach(), torch.nn.functional.cross_entropy(wider, label))
+    assert (gradient[fake] > 0).all()
+    assert step.weight.tolist() == (~fake).float().tolist()
+    margin = -wider[fake, :2].amax()
+    assert method.areas()[0][fake].item() == pytest.approx(margin.item())
+
+
+def test_of_labels_half_of_which_are_wrong_the_right_ones_are_kept():
+    # Threshold rows with a random other label would be right by chance in one of eighteen, and set the bar too high.
+    x, y = load_digits(return_X_y=True)
+    rows = corrupted(Rows(torch.tensor(x).float() / 16, torch.tensor(y), tuple("0123456789")), "symmetric", 0.5, 0)
+    method = AUM(each=15)
+    fit(rows, method, "mlp", epochs=31, batch_size=40)
+    right = rows.y == rows.truth
+    assert right[method.kept].double().mean() > 0.93
+    assert method.kept[right].double().mean() > 0.93
 
 
 def test_mistakes_are_told():

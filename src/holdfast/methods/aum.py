@@ -1,4 +1,4 @@
-"""AUM: rows that never lean towards their label, judged by rows whose label is wrong on purpose."""
+"""AUM: rows that never lean towards their label, judged by rows of a class that is not there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.lots import row_lots
+from holdfast.functional.reduce import weighted_mean
 from holdfast.method import Batch, Nets, Plan, Stage, Step
 from holdfast.methods.staged import Staged, even_stages, quarter
 from holdfast.ranks import here
@@ -24,9 +25,9 @@ RUNS = 2
 class AUM(Staged):
     """The mean over training of ``z_y - max_{c != y} z_c``; rows below what wrong labels reach are left out.
 
-    Two short trainings: in each some rows get a random other label, and a row is flagged if its area under the margin
-    lies below all but one in a hundred of theirs. Rows flagged wherever they kept their label go, and training starts
-    from scratch on the rest.
+    Two short trainings: in each some rows, drawn by lot, are labelled with an additional class, which no input tells.
+    A row is flagged if its area under the margin lies below all but one in a hundred of theirs. Rows flagged wherever
+    they kept their label go, and training starts from scratch on the rest.
 
     Parameters
     ----------
@@ -37,8 +38,8 @@ class AUM(Staged):
     ------
     Outputs (B, C), labels (B,) -> margins (B,); ``scores()`` (N,).
 
-    Differs from the paper: threshold rows get a random class other than their own instead of an additional one, since
-    the network has no output for that; where a given label is wrong this may make it right.
+    Differs from the paper: the output of the additional class is always 0 and not learnt. A network can say the same
+    with it, as only differences of outputs count.
 
     Reference: Pleiss et al., "Identifying Mislabeled Data using the Area Under the Margin Ranking", NeurIPS 2020.
 
@@ -61,14 +62,12 @@ class AUM(Staged):
 
     def begin(self, nets: Nets, data: Feed) -> None:
         super().begin(nets, data)
-        n, classes = len(data), data.task.outputs
-        chance = torch.Generator().manual_seed(data.generator.initial_seed())
-        count = n // (classes + 1)
+        n = len(data)
+        count = n // (data.task.outputs + 1)
         lots = row_lots(n, data.generator.initial_seed(), 0).argsort()
-        fake = torch.full((RUNS, n), -1)
+        fake = torch.zeros(RUNS, n, dtype=torch.bool)
         for run in range(RUNS):
-            rows = lots[run * count : (run + 1) * count]
-            fake[run, rows] = (data.y.cpu()[rows] + torch.randint(1, classes, (count,), generator=chance)) % classes
+            fake[run, lots[run * count : (run + 1) * count]] = True
         self.register_buffer("fake", fake.to(data.device))
         self.register_buffer("area", torch.zeros(RUNS, n, dtype=torch.float64, device=data.device))
         self.register_buffer("seen", torch.zeros(RUNS, n, dtype=torch.int64, device=data.device))
@@ -87,7 +86,7 @@ class AUM(Staged):
         if not length or epoch == 0 or epoch % length or epoch > RUNS * length:
             return
         if self._now == RUNS:
-            self.kept.copy_(~flagged(self.areas(), self.fake >= 0, self.quantile))
+            self.kept.copy_(~flagged(self.areas(), self.fake, self.quantile))
         self.restart(nets)
 
     def areas(self) -> Tensor:
@@ -96,23 +95,26 @@ class AUM(Staged):
 
     def scores(self) -> Tensor:
         """(N,) the area under the margin of each row, over the trainings in which it kept its label."""
-        own = (self.fake < 0).double()
+        own = (~self.fake).double()
         return (self.areas() * own).sum(0) / own.sum(0)
 
     def plan(self, nets: Nets, data: Feed) -> Plan | None:
-        if self._now < RUNS:
-            fake = self.fake[self._now]
-            target = self.task.encode(torch.where(fake >= 0, fake, data.y))
-            return Plan(torch.arange(len(data), device=data.device), target=target)
-        return None if bool(self.kept.all()) else Plan(self.kept.nonzero()[:, 0])
+        return None if self._now < RUNS or bool(self.kept.all()) else Plan(self.kept.nonzero()[:, 0])
 
     def loss(self, nets: Nets, batch: Batch) -> Step:
-        step = super().loss(nets, batch)
-        if self._now < RUNS and step.output is not None:
-            index, margins = (here().gather(part) for part in (batch.index, self.task.margins(step.output, batch.y)))
-            self.area[self._now].index_add_(0, index, margins.double())
-            self.seen[self._now].index_add_(0, index, torch.ones_like(index))
-        return step
+        return self._scored(nets, batch) if self._now < RUNS else super().loss(nets, batch)
+
+    def _scored(self, nets: Nets, batch: Batch) -> Step:
+        """A step of a short training: the margins against the labels that it gives are added to the areas."""
+        fake = self.fake[self._now, batch.index]
+        output = nets[0](batch.x)
+        wider = torch.cat([output, output.new_zeros(len(output), 1)], dim=1)
+        label = torch.where(fake, self.task.outputs, batch.y)
+        margins = self.task.margins(wider.detach(), label)
+        index, margins = here().gather(batch.index), here().gather(margins)
+        self.area[self._now].index_add_(0, index, margins.double())
+        self.seen[self._now].index_add_(0, index, torch.ones_like(index))
+        return Step(weighted_mean(self.task.losses(wider, label), batch.weight), batch.weight * ~fake, output.detach())
 
 
 def flagged(areas: Tensor, fake: Tensor, quantile: float) -> Tensor:

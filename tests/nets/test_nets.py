@@ -90,6 +90,7 @@ def test_loss_falls_in_twenty_steps(made):
         (lambda: CNN4(3, 10, norm=None), 159_082 - 576 + 288),
         (lambda: CNN9(3, 10), 4_427_136 + 2 * 2048 + 1290),
         (lambda: resnet20(3, 10), 269_722),
+        (lambda: ResNet(20, 3, 10, width=8), 68_050),
         (lambda: resnet32(3, 10), 464_154),
     ],
 )
@@ -251,6 +252,8 @@ def test_build_names_mistakes():
         build("mlp", (4,), 0)
     with pytest.raises(HoldfastError, match=r"6n \+ 2"):
         ResNet(18, 3, 10)
+    with pytest.raises(HoldfastError, match="at least one channel"):
+        ResNet(20, 3, 10, width=0)
     with pytest.raises(HoldfastError, match="'layer'"):
         CNN4(3, 10, norm="layer")
 

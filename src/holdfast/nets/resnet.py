@@ -12,7 +12,7 @@ from holdfast.nets.base import ConvNet, Norm, norm_layer
 class ResNet(ConvNet):
     """Residual network of 6n + 2 layers for images of about 32x32.
 
-    One convolution, then three stages of n blocks with 16, 32 and 64 channels, the second and third at half
+    One convolution, then three stages of n blocks with w, 2 w and 4 w channels, the second and third at half
     the size of the one before. Shortcuts have no parameters (option A): they skip every second pixel and
     fill new channels with zeros.
 
@@ -22,25 +22,28 @@ class ResNet(ConvNet):
     channels: of the images, at least 1.
     outputs: numbers in one output, at least 1.
     norm: "batch" or "group" (8 groups).
+    width: w, at least 1.
 
     Shapes
     ------
-    (B, channels, H, W) with H, W >= 8 -> (B, outputs); features (B, 64).
+    (B, channels, H, W) with H, W >= 8 -> (B, outputs); features (B, 4 w).
 
     Reference: He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, section 4.2; weights
     as in He et al., "Delving Deep into Rectifiers", ICCV 2015.
     """
 
-    def __init__(self, depth: int, channels: int, outputs: int, norm: Norm = "batch") -> None:
+    def __init__(self, depth: int, channels: int, outputs: int, norm: Norm = "batch", *, width: int = 16) -> None:
         if depth < 8 or depth % 6 != 2:
             raise HoldfastError(f"a ResNet for small images has 6n + 2 layers (20, 32, 44, ...), not {depth}")
-        layers = [_conv(channels, 16), norm_layer(norm, 16), nn.ReLU(inplace=True)]
-        before = 16
-        for after in (16, 32, 64):
+        if width < 1:
+            raise HoldfastError(f"a ResNet needs at least one channel, not {width}")
+        layers = [_conv(channels, width), norm_layer(norm, width), nn.ReLU(inplace=True)]
+        before = width
+        for after in (width, 2 * width, 4 * width):
             for _ in range((depth - 2) // 6):
                 layers.append(_Block(before, after, norm))
                 before = after
-        super().__init__(nn.Sequential(*layers), nn.Linear(64, outputs))
+        super().__init__(nn.Sequential(*layers), nn.Linear(4 * width, outputs))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -28,13 +28,15 @@ class CoTeachingPlus(Filter):
     ----------
     rate, ramp, forwards: see ``Rated``.
     warmup: epochs of plain Co-teaching first: 0 for MNIST, 20 for CIFAR-10, 5 for CIFAR-100 in the paper.
+    official: take probabilities for logits as the authors' code does, which bounds the loss and so forgives wrong
+        labels; and train on all of ``D'`` where the share to keep is less than one example.
 
     Shapes
     ------
     Two outputs (B, C) -> two weights (B,) of zeros and ones.
 
-    Differs from the authors' code: losses are taken of logits, not of probabilities passed off as logits; at least
-    one example of ``D'`` is kept, where the code falls back to all of them; an empty ``D'`` always skips the batch.
+    Differs from the authors' code: as told above unless ``official``; an empty ``D'`` always skips the batch, where the
+    code trains on all of it in its first steps.
 
     Reference: Yu et al., "How does Disagreement Help Generalization against Label Corruption?", ICML 2019.
 
@@ -45,16 +47,26 @@ class CoTeachingPlus(Filter):
     networks = 2
 
     def __init__(
-        self, rate: Rate = "auto", *, ramp: int | Forget = 10, forwards: Forwards = "auto", warmup: int = 0
+        self,
+        rate: Rate = "auto",
+        *,
+        ramp: int | Forget = 10,
+        forwards: Forwards = "auto",
+        warmup: int = 0,
+        official: bool = False,
     ) -> None:
         super().__init__(rate, ramp=ramp, forwards=forwards)
         if warmup < 0:
             raise HoldfastError(f"warmup must be at least 0 epochs, not {warmup}")
         self.warmup = warmup
+        self.official = official
 
     def begin(self, nets: Nets, data: Feed) -> None:
         require_classes(data.task, "Co-teaching+ compares predicted classes")
         super().begin(nets, data)
+
+    def losses(self, output: Tensor, y: Tensor) -> Tensor:
+        return self.task.losses(output.softmax(1) if self.official else output, y)
 
     def weigh(self, outputs: list[Tensor], batch: Batch) -> list[Tensor]:
         among = self._among(outputs)
@@ -62,7 +74,8 @@ class CoTeachingPlus(Filter):
         for output in outputs:
             kept = torch.zeros_like(batch.weight)
             if len(among):
-                kept[among] = keep_smallest(self.task.losses(output, batch.y)[among], self.forget)
+                forget = 0.0 if self.official and (1 - self.forget) * len(among) < 1 else self.forget
+                kept[among] = keep_smallest(self.losses(output, batch.y)[among], forget)
             picks.append(kept)
         return picks[::-1]
 

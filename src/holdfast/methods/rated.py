@@ -133,6 +133,10 @@ class Filter(Rated):
         """(B,) one for what each network is to train on and zero for the rest, from detached outputs."""
         raise NotImplementedError(f"{type(self).__name__} must define weigh(outputs, batch)")
 
+    def losses(self, output: Tensor, y: Tensor) -> Tensor:
+        """(B,) what is trained on of the examples that were picked."""
+        return self.task.losses(output, y)
+
     def loss(self, nets: Nets, batch: Batch) -> Step:
         twice = self.in_two()
         with torch.set_grad_enabled(not twice):
@@ -151,5 +155,5 @@ class Filter(Rated):
                 rows = weight.nonzero()[:, 0] if bool((weight > 0).any()) else torch.zeros(1, dtype=torch.int64)
                 x, y, counted = x[rows], y[rows], weight[rows]
                 output = net(x)
-            parts.append(weighted_mean(self.task.losses(output, y), counted))
+            parts.append(weighted_mean(self.losses(output, y), counted))
         return Step(torch.stack(parts).sum(), torch.stack(weights).mean(0), torch.stack(detached).mean(0))

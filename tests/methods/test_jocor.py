@@ -5,7 +5,7 @@ from holdfast import HoldfastError, JoCoR, check_method, fit
 from holdfast.functional import divergence
 
 
-@pytest.mark.parametrize("method", [JoCoR(), JoCoR(0.45, ramp=0), JoCoR(0.2, agreement=0.9, ramp=0)], ids=repr)
+@pytest.mark.parametrize("method", [JoCoR(), JoCoR(0.45, ramp=0), JoCoR(0.2, agreement=0.1, ramp=0)], ids=repr)
 def test_the_contract_holds(method):
     check_method(method, neutral=JoCoR(0.0, agreement=0))
 

@@ -29,15 +29,16 @@ class JoCoR(Rated):
     Parameters
     ----------
     rate, ramp, forwards: see ``Rated``.
-    agreement: a, in [0, 1]. With little of it the method is Co-teaching but for the name.
+    agreement: a, in [0, 1]. With 0.1 the method does what Co-teaching does; with 0.9 and few steps
+        in an epoch it may lose whole classes.
 
     Shapes
     ------
     Two outputs (B, C), labels (B,) -> joint losses (B,).
 
-    Differs from the authors' code: ``agreement`` is 0.9, the upper end of the 0.5 to 0.9 that they recommend, where
-    their code begins with 0.1; at least one example of a batch is kept; the first network predicts, where they report
-    the mean accuracy of both.
+    Differs from the authors' code: ``agreement`` is 0.65, inside the 0.5 to 0.9 that they recommend, where their code
+    begins with 0.1; at least one example of a batch is kept; the first network predicts, where they report the mean
+    accuracy of both.
 
     Reference: Wei et al., "Combating Noisy Labels by Agreement: A Joint Training Method with Co-Regularization", CVPR
     2020.
@@ -52,7 +53,7 @@ class JoCoR(Rated):
         self,
         rate: Rate = "auto",
         *,
-        agreement: float = 0.9,
+        agreement: float = 0.65,
         ramp: int | Forget = 10,
         forwards: Forwards = "auto",
     ) -> None:

@@ -79,21 +79,19 @@ NAMES = {
     "min-sgd": "Min-SGD",
     "co-teaching-plus-authors": "Co-teaching+, authors' code",
     "jocor-authors": "JoCoR, authors' code (agreement 0.1)",
-    "jocor-most": "JoCoR, agreement 0.9",
 }
 TABLE = list(NAMES)[:10]
 OTHERS = [name for name in METHODS if name not in TABLE]
 """Methods that the paper does not compare with: at symmetric 50 % alone."""
 TOLD: dict[str, Callable[[float], Method]] = {
     "co-teaching": CoTeaching,
-    "jocor": JoCoR,
+    "jocor": lambda rate: JoCoR(rate, agreement=0.65 if rate > 0.5 else 0.9),
     "co-teaching-plus-authors": partial(CoTeachingPlus, official=True),
     "co-teaching-plus": CoTeachingPlus,
     "jocor-authors": partial(JoCoR, agreement=0.1),
-    "jocor-most": partial(JoCoR, agreement=0.9),
 }
-"""Methods of the long part that are told the rate, for asymmetric noise half of it, as their papers do; after the first
-three, other settings of theirs, at symmetric 50 % alone."""
+"""Methods of the long part that are told the rate, for asymmetric noise half of it, as their papers do, and JoCoR
+its agreement, as its authors say of CIFAR-10; after the first three, other settings, at symmetric 50 % alone."""
 PUBLISHED = {
     "forward": ("85.1 ± 0.4", "76.0 ± 0.2", "34.8 ± 4.5", "83.6 ± 2.2"),
     "decoupling": ("86.7 ± 0.3", "79.3 ± 0.6", "36.9 ± 4.6", "75.3 ± 0.8"),
@@ -106,9 +104,7 @@ PUBLISHED = {
     "crust": ("91.1 ± 0.2", "86.3 ± 0.3", "58.3 ± 1.8", "88.8 ± 0.4"),
 }
 """CIFAR-10 with ResNet-32 as published: symmetric 20, 50, 80 %, asymmetric 40 %."""
-MNIST_LONG = {
-    name: protocol.MNIST_PUBLISHED[name.removesuffix("-authors").removesuffix("-most")] for name in ("standard", *TOLD)
-}
+MNIST_LONG = {name: protocol.MNIST_PUBLISHED[name.removesuffix("-authors")] for name in ("standard", *TOLD)}
 ORDER = (("symmetric", 0.2), ("symmetric", 0.5), ("symmetric", 0.8), ("asymmetric", 0.4))
 
 

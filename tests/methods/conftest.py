@@ -101,10 +101,10 @@ def resumes(tmp_path):
                 raise Interrupted
             return {}
 
-        whole, one = train(tmp_path / "whole")
+        whole, one = train(tmp_path / f"whole{broken}")
         with pytest.raises(Interrupted):
-            train(tmp_path / "broken", watch=breaking)
-        again, two = train(tmp_path / "broken", resume=True)
+            train(tmp_path / f"broken{broken}", watch=breaking)
+        again, two = train(tmp_path / f"broken{broken}", resume=True)
         assert one.state_dict().keys() == two.state_dict().keys()
         for name, value in one.state_dict().items():
             assert torch.equal(value.nan_to_num(), two.state_dict()[name].nan_to_num()), name

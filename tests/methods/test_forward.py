@@ -40,30 +40,6 @@ def test_the_matrix_is_estimated_and_training_starts_again(flipped):
     assert run.last >= plain.last - 0.02
 
 
-def test_a_run_that_was_cut_short_in_the_first_training_goes_on(tmp_path, flipped):
-    rows = flipped(300)
-
-    def train(out, epochs_seen=None):
-        torch.manual_seed(3)
-        net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
-
-        def watch(epoch, _):
-            if epochs_seen is not None and epoch == epochs_seen:
-                raise KeyboardInterrupt
-            return {}
-
-        return fit(rows, Forward(estimate=3), net, epochs=6, batch_size=50, out=out, resume=True, watch=watch)
-
-    whole = train(tmp_path / "whole")
-    for cut in (1, 3):
-        folder = tmp_path / f"cut{cut}"
-        with pytest.raises(KeyboardInterrupt):
-            train(folder, cut)
-        again = train(folder)
-        for name, value in whole.net.state_dict().items():
-            assert torch.equal(value, again.net.state_dict()[name]), (cut, name)
-
-
 def test_mistakes_are_told(on_tables, logits, labels):
     with pytest.raises(HoldfastError, match="3 x 3"):
         on_tables(Forward(torch.eye(4)), [logits], labels)

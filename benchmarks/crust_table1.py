@@ -72,17 +72,15 @@ NAMES = {
     "norm-clip": "norm clip",
     "individual-clip": "individual clip",
     "huber": "Huber",
-    "sever": "Sever",
     "self-label-refinery": "label refinery",
-    "crust-authors": "CRUST, authors' code",
-    "crust-paper": "CRUST, as in the paper",
     "min-sgd": "Min-SGD",
     "co-teaching-plus-authors": "Co-teaching+, authors' code",
-    "jocor-authors": "JoCoR, authors' code (agreement 0.1)",
+    "jocor-authors": "JoCoR, authors' code",
 }
 TABLE = list(NAMES)[:10]
-OTHERS = [name for name in METHODS if name not in TABLE]
-"""Methods that the paper does not compare with: at symmetric 50 % alone."""
+OTHERS = [name for name in METHODS if name in NAMES and name not in TABLE]
+"""Methods that the paper does not compare with: at symmetric 50 % alone. CRUST's variants are in ``crust_ablation.py``;
+Sever holds the gradient of every row and does not take so many."""
 TOLD: dict[str, Callable[[float], Method]] = {
     "co-teaching": CoTeaching,
     "jocor": lambda rate: JoCoR(rate, agreement=0.65 if rate > 0.5 else 0.9),
@@ -223,11 +221,10 @@ def table(own: pd.DataFrame, beside: dict[str, Any]) -> str:
     return "\n".join(out) + "\n"
 
 
-def picture(found: pd.DataFrame, path: Path) -> None:
-    """Test accuracy by epoch on MNIST, one panel a noise."""
+def picture(own: pd.DataFrame, path: Path) -> None:
+    """Test accuracy by epoch, one panel a noise."""
     from matplotlib.figure import Figure
 
-    own = found[found["part"] == "mnist"]
     several = own.groupby(["noise", "rate"])["method"].nunique()
     noises = [n for n in ORDER if several.get(n, 0) > 1]
     if not noises:
@@ -238,21 +235,25 @@ def picture(found: pd.DataFrame, path: Path) -> None:
     )
     axes = figure.subplots((len(noises) + 1) // 2, min(2, len(noises)), squeeze=False)
     handles: dict[str, Any] = {}
-    colours = dict(zip(TABLE, (*COLOURS, "#7F7F7F", "#8B4513"), strict=False))
+    colours = (*COLOURS, "#7F7F7F", "#8B4513")
     for axis, (kind, rate) in zip(axes.flat, noises, strict=False):
         part = own[(own["noise"] == kind) & (own["rate"] == rate)]
-        for name, colour in colours.items():
+        for number, name in enumerate(name for name in NAMES if (own["method"] == name).any()):
             lines = [[float(v) for v in text.split()] for text in part[part["method"] == name]["curve"]]
             if lines:
                 mean = [sum(values) / len(values) for values in zip(*lines, strict=True)]
+                look = {"color": colours[number % len(colours)], "linestyle": "-" if number < len(colours) else "--"}
                 wide = 2.4 if name == "crust" else 1.3
-                (handles[NAMES[name]],) = axis.plot(range(1, len(mean) + 1), mean, color=colour, linewidth=wide)
+                (handles[NAMES[name]],) = axis.plot(range(1, len(mean) + 1), mean, **look, linewidth=wide)
         axis.set(title=f"{kind} {rate:.0%}", xlabel="epoch")
         axis.set_ylim(max(0, 10 * (part["last10"].min() // 10) - 5), 100)
         tidy(axis)
     for line in axes:
         line[0].set_ylabel("test accuracy (%)")
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
+    columns = 4 if len(noises) > 1 else 3
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+    )
     save(figure, path)
 
 
@@ -304,8 +305,9 @@ def main() -> None:
             text += f"{title}\n\n{table(lines, beside)}\n"
     kind = "quick" if options.quick else "long" if options.long else "paper" if options.paper else "table1"
     write_text(options.results / f"crust_{kind}.md", text)
-    if (found["part"] == "mnist").any() and not options.quick:
-        picture(found, options.results / "crust_table1.png")
+    if not (options.quick or options.paper):
+        drawn = found[found["part"] == "long"] if options.long else found[(found["part"] == "mnist") & ~others]
+        picture(drawn, options.results / f"crust_{kind}.png")
     print(text)
     shown = found[found["part"] == ("mnist" if not (options.long or options.paper) else kind)]
     figures: dict[str, Any] = {}

@@ -221,6 +221,27 @@ def table(own: pd.DataFrame, beside: dict[str, Any]) -> str:
     return "\n".join(out) + "\n"
 
 
+def page(found: pd.DataFrame) -> str:
+    """The tables of all parts that were run."""
+    part, others = found["part"], found["method"].isin(OTHERS)
+    text = ""
+    for title, lines, beside in (
+        ("MNIST, 784-256-10; published: CIFAR-10, ResNet-32", (part == "mnist") & ~others, PUBLISHED),
+        ("MNIST, 784-256-10, methods that the paper does not compare with", (part == "mnist") & others, {}),
+        ("Fashion-MNIST, 4-layer network, 5,000 images, 20 epochs", part == "fashion", {}),
+        (
+            "CIFAR-10, ResNet-20 of half the width, 5,000 images, 20 epochs; published: ResNet-32, 50,000, 120",
+            part == "cifar",
+            PUBLISHED,
+        ),
+        ("MNIST, 784-256-10, 200 epochs; published: the same", part == "long", MNIST_LONG),
+        ("CIFAR-10, ResNet-32, 120 epochs; published: the same", part == "paper", PUBLISHED),
+    ):
+        if lines.any():
+            text += f"{title}\n\n{table(found[lines], beside)}\n"
+    return text
+
+
 def picture(own: pd.DataFrame, path: Path) -> None:
     """Test accuracy by epoch, one panel a noise."""
     from matplotlib.figure import Figure
@@ -283,33 +304,14 @@ def main() -> None:
         failed |= more
     if found.empty:
         raise SystemExit("no run has ended yet; allow more minutes")
-    text = ""
-    others = (found["part"] == "mnist") & found["method"].isin(OTHERS)
-    for title, lines, beside in (
-        (
-            "MNIST, 784-256-10; published: CIFAR-10, ResNet-32",
-            found[(found["part"] == "mnist") & ~others],
-            PUBLISHED,
-        ),
-        ("MNIST, 784-256-10, methods that the paper does not compare with", found[others], {}),
-        ("Fashion-MNIST, 4-layer network, 5,000 images, 20 epochs", found[found["part"] == "fashion"], {}),
-        (
-            "CIFAR-10, ResNet-20 of half the width, 5,000 images, 20 epochs; published: ResNet-32, 50,000, 120",
-            found[found["part"] == "cifar"],
-            PUBLISHED,
-        ),
-        ("MNIST, 784-256-10, 200 epochs; published: the same", found[found["part"] == "long"], MNIST_LONG),
-        ("CIFAR-10, ResNet-32, 120 epochs; published: the same", found[found["part"] == "paper"], PUBLISHED),
-    ):
-        if len(lines):
-            text += f"{title}\n\n{table(lines, beside)}\n"
     kind = "quick" if options.quick else "long" if options.long else "paper" if options.paper else "table1"
+    text, part = page(found), found["part"]
     write_text(options.results / f"crust_{kind}.md", text)
     if not (options.quick or options.paper):
-        drawn = found[found["part"] == "long"] if options.long else found[(found["part"] == "mnist") & ~others]
-        picture(drawn, options.results / f"crust_{kind}.png")
+        drawn = part == "long" if options.long else (part == "mnist") & ~found["method"].isin(OTHERS)
+        picture(found[drawn], options.results / f"crust_{kind}.png")
     print(text)
-    shown = found[found["part"] == ("mnist" if not (options.long or options.paper) else kind)]
+    shown = found[part == ("mnist" if not (options.long or options.paper) else kind)]
     figures: dict[str, Any] = {}
     for (noise, rate, method), lines in shown.groupby(["noise", "rate", "method"], sort=False):
         figures.setdefault(f"{noise}_{int(100 * float(rate))}", {})[method] = round(float(lines["last10"].mean()), 2)

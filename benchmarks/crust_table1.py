@@ -21,7 +21,6 @@ long. What is done is kept in the results and not done again.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -179,10 +178,8 @@ def method_of(trial: Trial) -> Method:
     return METHODS[trial.method]()
 
 
-def run(trial: Trial, options: argparse.Namespace, deadline: float) -> dict[str, Any] | None:
-    """Train; the last epochs' mean, the best epoch, and the curve as a string of numbers. None after the deadline."""
-    if time.time() > deadline:
-        return None
+def run(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
+    """Train; the last epochs' mean, the best epoch, and the curve as a string of numbers."""
     name = {"fashion": "fashion_mnist", "cifar": "cifar10", "paper": "cifar10"}.get(trial.part, "mnist")
     rows, test = protocol.load(options, name, trial.rows)
     if trial.part in ("fashion", "cifar"):
@@ -291,13 +288,12 @@ def main() -> None:
     parser = protocol.arguments(__doc__.splitlines()[0])
     parser.set_defaults(methods="")
     parser.add_argument("--long", action="store_true", help="the part of 200 epochs")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, a process and a thread each")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no further run after so long")
+    protocol.job_arguments(parser)
     options = parser.parse_args()
     options.methods = options.methods or ",".join(TABLE)
     protocol.prepare(options)
     results = protocol.Results(options.results / "crust_table1.csv", options.fresh)
-    work = partial(run, options=options, deadline=time.time() + 60 * options.minutes)
+    work = partial(run, options=options)
     found, failed = protocol.finish(trials(options, []), work, results, options)
     if not (options.quick or options.long or options.paper):
         found, more = protocol.finish(trials(options, ranked(found)), work, results, options)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -45,6 +47,18 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the rows of results")
     parser.add_argument("--fresh", action="store_true", help="run again what the results already hold")
     return parser
+
+
+def job_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of benchmarks that ``finish``."""
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, a process and a thread each")
+    parser.add_argument(
+        "--minutes", dest="until", type=_from_now, default=math.inf, help="start no further run after so long"
+    )
+
+
+def _from_now(minutes: str) -> float:
+    return time.monotonic() + 60 * float(minutes)
 
 
 def prepare(options: argparse.Namespace) -> None:
@@ -155,11 +169,11 @@ def said(values: pd.Series[float], digits: int = 2) -> str:
 
 
 def finish(
-    asked: Iterable[Any], run: Callable[[Any], Mapping[str, Any] | None], results: Results, options: argparse.Namespace
+    asked: Iterable[Any], run: Callable[[Any], Mapping[str, Any]], results: Results, options: argparse.Namespace
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Run what the results do not hold yet, ``options.jobs`` at a time; all rows there are, and why some failed.
 
-    ``asked`` are named tuples; a run that returns None was not begun.
+    ``asked`` are named tuples. What ``--minutes`` leave over is for another call.
     """
     failed: dict[str, str] = {}
     trials = list(dict.fromkeys(asked))
@@ -169,13 +183,13 @@ def finish(
         if isinstance(outcome, Failed):
             failed[name] = outcome.why
             print(f"{name} failed: {outcome.why}\n{outcome.trace}", file=sys.stderr, flush=True)
-        elif outcome is not None:
+        else:
             results.get(fresh[name]._asdict(), lambda: outcome)
             told = {key: value for key, value in outcome.items() if not isinstance(value, str)}
             print(f"{name}: {json.dumps(told)}", flush=True)
 
     jobs = {name: partial(run, trial) for name, trial in fresh.items()}
-    run_jobs(jobs, options.jobs, threads=options.threads, done=keep)
+    run_jobs(jobs, options.jobs, threads=options.threads, until=options.until, done=keep)
     lines = [line for line in (results.find(trial._asdict()) for trial in trials) if line is not None]
     return pd.DataFrame(lines), failed
 

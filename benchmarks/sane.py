@@ -192,11 +192,8 @@ def learn(trial: Trial, options: argparse.Namespace, method: Contrastive, rows: 
     )  # fmt: skip
 
 
-def run(trial: Trial, options: argparse.Namespace, deadline: float) -> dict[str, Any] | None:
-    """Pre-train and judge: accuracies in per cent, and the quality of labels as strings of numbers by epoch. None after
-    the deadline."""
-    if time.time() > deadline:
-        return None
+def run(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
+    """Pre-train and judge: accuracies in per cent, and the quality of labels as strings of numbers by epoch."""
     if trial.row == "bridge":
         return bridge(trial, options)
     scale = SCALES[trial.part]
@@ -370,8 +367,7 @@ def main() -> None:
     parser = protocol.arguments(__doc__.splitlines()[0])
     parser.set_defaults(methods="")
     parser.add_argument("--strong", action="store_true", help="Tables 4 and 5 with strong views")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, a process and a thread each")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no further run after so long")
+    protocol.job_arguments(parser)
     options = parser.parse_args()
     options.strong = options.strong or options.paper
     torch.set_num_threads(options.threads)
@@ -379,7 +375,7 @@ def main() -> None:
     if unknown:
         raise SystemExit(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
     results = protocol.Results(options.results / "sane.csv", options.fresh)
-    work = partial(run, options=options, deadline=time.time() + 60 * options.minutes)
+    work = partial(run, options=options)
     found, failed = protocol.finish(trials(options), work, results, options)
     if found.empty:
         raise SystemExit("no run has ended yet; allow more minutes")

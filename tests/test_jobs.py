@@ -115,6 +115,15 @@ def test_no_more_run_than_were_asked_for():
     assert ends[2] - ends[1] > 0.3
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_job_begins_too_late(workers):
+    jobs = {str(k): slow for k in range(6)}
+    begun = run_jobs(jobs, workers, until=time.monotonic() + 0.3)
+    assert 1 <= len(begun) < 6
+    assert list(begun) == list(jobs)[: len(begun)]
+    assert run_jobs(jobs, workers, until=time.monotonic()) == {}
+
+
 def test_one_worker_stays_here():
     found = run_jobs({"a": threads_and_process, "b": broken})
     assert found["a"][1] == os.getpid()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -34,6 +36,7 @@ def run_jobs(
     workers: int = 1,
     *,
     threads: int = 1,
+    until: float = math.inf,
     done: Done = lambda name, outcome: None,
 ) -> dict[str, Any]:
     """Run every job and return what each made, or ``Failed`` with a sentence; in the order given.
@@ -44,6 +47,8 @@ def run_jobs(
         process, so they are made of what a module holds at its top level (``functools.partial`` is).
     workers: how many run at a time. One runs them here, one after another; more start a process for each job.
     threads: of the processor for each process, so that together they do not ask for more than there are.
+    until: the time (``time.monotonic()``) from which no further job begins; those that never did are missing from what
+        is returned.
     done: called with the name and the outcome as each job ends.
 
     >>> found = run_jobs({"a": lambda: 1, "b": lambda: 1 / 0})
@@ -53,9 +58,11 @@ def run_jobs(
     if workers < 1 or threads < 1:
         raise HoldfastError(f"jobs need at least one worker and one thread, not {workers} and {threads}")
     if workers > 1:
-        return _in_processes(jobs, workers, threads, done)
+        return _in_processes(jobs, workers, threads, until, done)
     outcomes: dict[str, Any] = {}
     for name, job in jobs.items():
+        if time.monotonic() >= until:
+            break
         try:
             outcomes[name] = job()
         except Exception as error:
@@ -64,15 +71,17 @@ def run_jobs(
     return outcomes
 
 
-def _in_processes(jobs: Mapping[str, Callable[[], Any]], workers: int, threads: int, done: Done) -> dict[str, Any]:
+def _in_processes(
+    jobs: Mapping[str, Callable[[], Any]], workers: int, threads: int, until: float, done: Done
+) -> dict[str, Any]:
     context = start_context("cpu")
     waiting = list(enumerate(jobs))
     running: dict[int, tuple[str, BaseProcess, Path]] = {}
     outcomes: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         try:
-            while waiting or running:
-                while waiting and len(running) < workers:
+            while running or (waiting and time.monotonic() < until):
+                while waiting and len(running) < workers and time.monotonic() < until:
                     number, name = waiting.pop(0)
                     path = Path(folder) / f"job{number}"
                     save_job(jobs[name], path)
@@ -88,7 +97,7 @@ def _in_processes(jobs: Mapping[str, Callable[[], Any]], workers: int, threads: 
             for _, process, _ in running.values():
                 process.kill()
                 process.join()
-    return {name: outcomes[name] for name in jobs}
+    return {name: outcomes[name] for name in jobs if name in outcomes}
 
 
 def _work(path: Path, threads: int) -> None:

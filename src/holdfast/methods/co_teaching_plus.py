@@ -35,8 +35,8 @@ class CoTeachingPlus(Filter):
     ------
     Two outputs (B, C) -> two weights (B,) of zeros and ones.
 
-    Differs from the authors' code: as told above unless ``official``; an empty ``D'`` always skips the batch, where the
-    code trains on all of it in its first steps.
+    Differs from the authors' code: as told above unless ``official``; the mean over what is kept is not divided by its
+    number again; an empty ``D'`` always skips the batch, where the code trains on all of it in its first steps.
 
     Reference: Yu et al., "How does Disagreement Help Generalization against Label Corruption?", ICML 2019.
 

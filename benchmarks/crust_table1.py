@@ -73,8 +73,8 @@ NAMES = {
     "huber": "Huber",
     "self-label-refinery": "label refinery",
     "min-sgd": "Min-SGD",
-    "co-teaching-plus-authors": "Co-teaching+, authors' code",
-    "jocor-authors": "JoCoR, authors' code",
+    "co-teaching-plus-authors": "Co-teaching+, official=True",
+    "jocor-authors": "JoCoR, agreement=0.1",
 }
 TABLE = list(NAMES)[:10]
 OTHERS = [name for name in METHODS if name in NAMES and name not in TABLE]

@@ -29,8 +29,8 @@ class JoCoR(Rated):
     Parameters
     ----------
     rate, ramp, forwards: see ``Rated``.
-    agreement: a, in [0, 1]. With 0.1 the method does what Co-teaching does; with 0.9 and few steps
-        in an epoch it may lose whole classes.
+    agreement: a, in [0, 1]. With 0.1 the method did what Co-teaching does on MNIST; with 0.9 it lost whole classes of
+        small data.
 
     Shapes
     ------

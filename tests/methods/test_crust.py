@@ -6,7 +6,7 @@ from torch import nn
 
 from holdfast import Crust, Feed, HoldfastError, Method, Rows, check_method, fit
 from holdfast.functional import output_layer
-from holdfast.methods.crust import _beta, _members, _same_label
+from holdfast.methods.crust import _beta, _members, _same_label, _turned
 
 
 def begun(method, rows, epoch=10, batch_size=24):
@@ -98,6 +98,15 @@ def test_proxy_at_the_features_of_the_specification(logits, labels):
     head = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 1.0]])
     gradient = logits.softmax(1) - nn.functional.one_hot(labels, 3)
     torch.testing.assert_close((gradient @ head)[0], torch.tensor([-0.253516, 0.214403]), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("features", [2, 3, 64])
+def test_distances_at_the_features_need_no_more_dimensions_than_outputs(features):
+    generator = torch.Generator().manual_seed(0)
+    gradient, head = torch.randn(20, 3, generator=generator), torch.randn(3, features, generator=generator)
+    points = gradient @ _turned(head)
+    assert points.shape[1] == min(3, features)
+    torch.testing.assert_close(torch.cdist(points, points), torch.cdist(gradient @ head, gradient @ head))
 
 
 def test_authors_partners_share_the_label_and_keep_it(blobs):

@@ -260,7 +260,7 @@ class Crust(Method):
             self.flips.copy_(self.task.flips(expected, data.y))
         right = self.task.right(self.task.clean(expected), data.y, self.flips)
         if self.proxy == "features":
-            points = points @ output_layer(net).weight
+            points = points @ _turned(output_layer(net).weight)
         self.kept.fill_(False)
         groups, mine = self._groups(expected, data.y), torch.zeros_like(self.kept)
         likely = self.task.agrees(expected, data.y) | (right >= SURE)
@@ -348,6 +348,16 @@ class Crust(Method):
             return Plan(index, weight, target=target, output=output)
         share = _beta(self.alpha, len(index), data.generator)
         return Plan(index, weight, self.partner[index], share, target, output)
+
+
+def _turned(weight: Tensor) -> Tensor:
+    """The weight of the output layer with its rows turned into as few dimensions as they span: lengths and distances of
+    what is multiplied by it stay, and cost the number of outputs instead of that of features.
+
+    Shape: (q, d) -> (q, min(q, d)).
+    """
+    factor: Tensor = torch.linalg.qr(weight.detach().T, mode="r").R
+    return factor.T
 
 
 def _members(owner: Tensor, chosen: Tensor, generator: torch.Generator) -> Tensor:

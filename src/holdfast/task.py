@@ -11,7 +11,7 @@ from torch import Tensor
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.corruption import wrong_labels, wrong_targets
-from holdfast.functional.posterior import clean_posterior, flip_matrix, label_posterior
+from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior, rivals
 
 
 class Task(ABC):
@@ -60,7 +60,7 @@ class Task(ABC):
         """(B, q) the true label as expectation and given label together have it."""
 
     @abstractmethod
-    def doubt(self, y: Tensor, flips: Tensor) -> Tensor:
+    def doubt(self, expected: Tensor, y: Tensor, flips: Tensor) -> Tensor:
         """(B, 1) how plausible the best rival of each label is: 0 for none, 1 for one that is given it as often."""
 
     @abstractmethod
@@ -142,10 +142,9 @@ class Classification(Task):
     def posterior(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
         return label_posterior(clean, y, flips)
 
-    def doubt(self, y: Tensor, flips: Tensor) -> Tensor:
-        given = flips.diagonal()
-        rival = (flips - torch.diag(given)).amax(0)
-        return (rival / given).clamp_max(1)[y, None]
+    def doubt(self, expected: Tensor, y: Tensor, flips: Tensor) -> Tensor:
+        anchors = torch.tensor([len(rows) for rows in anchor_rows(expected)], device=flips.device)
+        return rivals(flips, anchors)[y, None]
 
     def bounded_losses(self, output: Tensor, y: Tensor, limit: float | None) -> Tensor:
         """Partially Huberised cross entropy: linear in ``p_y`` where that is at most 1 / limit."""
@@ -231,7 +230,7 @@ class Regression(Task):
     def posterior(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
         return clean
 
-    def doubt(self, y: Tensor, flips: Tensor) -> Tensor:
+    def doubt(self, expected: Tensor, y: Tensor, flips: Tensor) -> Tensor:
         return torch.zeros(len(y), 1, device=y.device)
 
     def bounded_losses(self, output: Tensor, y: Tensor, limit: float | None) -> Tensor:

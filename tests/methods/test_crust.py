@@ -3,10 +3,12 @@
 import pytest
 import torch
 from torch import nn
+from torch.optim import Adam
 
 from holdfast import Crust, Feed, HoldfastError, Method, Rows, check_method, fit
-from holdfast.functional import output_layer
-from holdfast.methods.crust import _beta, _members, _same_label, _turned
+from holdfast.functional import anchor_rows, output_layer
+from holdfast.methods.crust import CRAMMED, _beta, _members, _same_label, _turned
+from holdfast.noise import symmetric
 
 
 def begun(method, rows, epoch=10, batch_size=24):
@@ -162,22 +164,76 @@ def test_the_default_finds_the_wrong_labels_without_a_rate(blobs):
     assert end["test"] > 0.95
 
 
+def rivals_in_loops(flips, anchors):
+    """For each label, how far its best rival stands out, two standard errors down."""
+    found = []
+    for label in range(len(flips)):
+        others = [(float(flips[c, label]), c) for c in range(len(flips)) if c != label]
+        most, who = max(others)
+        usual = (sum(share for share, _ in others) - most) / max(1, len(others) - 1)
+        least = most - 2 * (most * (1 - most) / anchors[who]) ** 0.5
+        found.append(min(1.0, max(0.0, (least - usual) / float(flips[label, label]))))
+    return found
+
+
 def test_a_network_that_still_learns_keeps_its_labels(blobs):
+    # One class is often given the name of another, so that one label has a rival and the others have none.
+    y = blobs.truth.clone()
+    y[(y == 0).nonzero()[::3, 0]] = 1
+    rows = Rows(blobs.x, y, blobs.classes, truth=blobs.truth)
     method = Crust(average=0)
-    net, feed = begun(method, blobs)
-    given = nn.functional.one_hot(blobs.y, 3).float()
+    net, feed = begun(method, rows)
+    given = nn.functional.one_hot(y, 3).float()
     learning = method.plan([net], feed).target
-    rival = (method.flips - method.flips.diag().diag()).amax(0) / method.flips.diag()
-    posterior = method.task.posterior(method.task.clean(method.expected()), blobs.y, method.flips)
+    part = rivals_in_loops(method.flips, [len(found) for found in anchor_rows(method.expected())])
+    posterior = method.task.posterior(method.task.clean(method.expected()), y, method.flips)
     for i in range(240):
-        part = min(1.0, float(rival[blobs.y[i]]))
-        torch.testing.assert_close(learning[i], (1 - part) * given[i] + part * posterior[i], atol=1e-5, rtol=0)
+        mixed = (1 - part[y[i]]) * given[i] + part[y[i]] * posterior[i]
+        torch.testing.assert_close(learning[i], mixed, atol=1e-5, rtol=0)
     method.settled.fill_(1.0)
     settled = method.plan([net], feed).target
     assert torch.equal(settled[method.kept], given[method.kept])
     torch.testing.assert_close(settled[~method.kept], method.expected()[~method.kept])
-    right = method.task.right(method.task.clean(method.expected()), blobs.y, method.flips)
-    assert torch.equal(method.kept, (method.expected().argmax(1) == blobs.y) | (right >= 0.8))
+    right = method.task.right(method.task.clean(method.expected()), y, method.flips)
+    assert torch.equal(method.kept, (method.expected().argmax(1) == y) | (right >= 0.8))
+
+
+def test_rows_are_withheld_while_the_network_learns(blobs):
+    method = Crust(average=0)
+    net, feed = begun(method, blobs, epoch=1)
+    assert len(method.planned([net], feed).index) == 240
+    method.before_epoch([net], feed, 2, 30)
+    plan = method.planned([net], feed)
+    assert int(method.probe.sum()) == 12
+    assert sorted(plan.index.tolist()) == (~method.probe).nonzero()[:, 0].tolist()
+    method.settled.fill_(0.9)
+    assert len(method.planned([net], feed).index) == 240
+    for whole in (Crust(0.5, warmup=0), Crust(rest="drop", warmup=0)):
+        net, feed = begun(whole, blobs)
+        whole.plan([net], feed)
+        assert whole.withhold(feed) is None
+
+
+def test_coresets_begin_once_labels_are_learnt_by_heart(monkeypatch):
+    """Dropout keeps a network from settling while it learns wrong labels by heart."""
+    source = torch.Generator().manual_seed(0)
+    truth = torch.arange(2000) % 10
+    centres = nn.functional.normalize(torch.randn(10, 20, generator=source))
+    x = 2 * centres[truth] + torch.randn(2000, 20, generator=source)
+    rows = Rows(x, symmetric(truth, 0.5, 10, seed=1).labels, tuple("abcdefghij"), truth=truth)
+    wrong = rows.y != truth
+    fitted = {}
+    for limit in (CRAMMED, 1.0):
+        monkeypatch.setattr("holdfast.methods.crust.CRAMMED", limit)
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(20, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 10))
+        method = Crust()
+        run = fit(rows, method, net, epochs=14, batch_size=32, optimizer=lambda p: Adam(p, lr=0.01))
+        assert float(method.settled) < 0.85
+        assert bool(method.crammed) == (limit < 1)
+        assert (method.withhold(Feed(rows)) is None) == (limit < 1)
+        fitted[limit] = float((run.outputs(x).argmax(1) == rows.y)[wrong].double().mean())
+    assert fitted[CRAMMED] < 0.85 * fitted[1.0]
 
 
 @pytest.mark.parametrize("ask_to_stop", [True, False])

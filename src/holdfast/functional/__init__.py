@@ -1,5 +1,6 @@
 """What two or more methods share: small pure functions on tensors."""
 
+from holdfast.functional.by_heart import by_heart
 from holdfast.functional.capture import output_layer, penultimate
 from holdfast.functional.confident import confident_suspects
 from holdfast.functional.corruption import confident_joint, wrong_labels, wrong_targets
@@ -9,7 +10,7 @@ from holdfast.functional.forget import AuthorsRamp, Forget, Ramp
 from holdfast.functional.lots import next_by_lot, row_lots
 from holdfast.functional.mixture import Mixture, fit_mixture, small_component
 from holdfast.functional.persample import gradient_matrix, gradient_norms
-from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior
+from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior, rivals
 from holdfast.functional.reduce import keep_count, keep_smallest, robust_mean, smallest, weighted_mean
 from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
 from holdfast.functional.transition import (
@@ -33,6 +34,7 @@ __all__ = [
     "Steps",
     "anchor_rows",
     "backward_losses",
+    "by_heart",
     "clean_posterior",
     "confident_joint",
     "confident_suspects",
@@ -49,6 +51,7 @@ __all__ = [
     "next_by_lot",
     "output_layer",
     "penultimate",
+    "rivals",
     "robust_mean",
     "row_lots",
     "small_component",

@@ -64,3 +64,22 @@ def label_posterior(clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
     """
     joint: Tensor = clean * flips[:, y].T
     return joint / joint.sum(1, keepdim=True)
+
+
+def rivals(flips: Tensor, anchors: Tensor) -> Tensor:
+    """How plausible the best rival of each label is: 0 for none, 1 for a class that is given it as often as its own.
+
+    A rival must stand out: its share of the label, two standard errors down, less that of the other classes. Else noise
+    that has no direction, or the errors of a weak network, would make one of whichever class came out highest.
+
+    Shape: flips (C, C) read off ``anchors`` (C,) rows of each class -> (C,).
+
+    >>> rivals(torch.tensor([[0.6, 0.4, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), torch.full((3,), 600))
+    tensor([0.0000, 0.3600, 0.0000])
+    """
+    given = flips.diagonal()
+    others = flips - torch.diag(given)
+    most, who = others.max(0)
+    usual = (others.sum(0) - most) / max(1, len(flips) - 2)
+    error = (most * (1 - most) / anchors[who].clamp_min(1)).sqrt()
+    return ((most - 2 * error - usual) / given).clamp(0, 1)

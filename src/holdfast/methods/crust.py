@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
+from holdfast.functional.by_heart import by_heart
 from holdfast.functional.capture import output_layer
 from holdfast.method import Batch, Method, Nets, Plan, Step
+from holdfast.methods.staged import held_rows
 from holdfast.nets.copies import move_towards
 from holdfast.ranks import here
 from holdfast.select import centrality, cluster_weights, facility_location, nearest, radius_weights
@@ -33,6 +35,10 @@ SURE = 0.8
 SETTLED = (0.85, 0.92)
 """Share of examples for which a network in training predicts what it expects on average: up to the first it is still
 learning, from the second on it has learnt what it can."""
+PROBE = (0.05, 500)
+"""Share of the rows, and their number at most, that are withheld while a network is learning."""
+CRAMMED = 0.25
+"""Share of the fitted labels learnt by heart, from which on a network is not let learn further labels as given."""
 
 
 class Crust(Method):
@@ -59,7 +65,8 @@ class Crust(Method):
         (the authors' code), or not at all; the share of the partner is Beta(alpha[0], alpha[1]).
     rest: "drop" leaves out what is not in the coreset; "refine" goes on training it towards the averaged prediction.
         While the network still changes its mind there is no coreset: all labels stay, but for what makes another
-        class likely.
+        class likely, and a few rows are withheld. Where it fits labels that it cannot tell of those, it learns by
+        heart, and coresets begin although it has not settled.
     memory: how much of the averaged prediction stays from epoch to epoch once the network has made up its mind,
         in [0, 1); before it is half as much.
     average: over how many epochs the weights of the predicting network are averaged; 0 does not.
@@ -88,6 +95,8 @@ class Crust(Method):
     settled: Tensor
     counted: Tensor
     flips: Tensor
+    probe: Tensor
+    crammed: Tensor
 
     def __init__(
         self,
@@ -183,6 +192,9 @@ class Crust(Method):
         self.register_buffer("flips", torch.zeros(data.task.outputs, data.task.outputs, device=device))
         self.register_buffer("settled", torch.zeros(()))
         self.register_buffer("counted", torch.zeros(2, dtype=torch.float64))
+        share, most = PROBE
+        self.register_buffer("probe", held_rows(min(most, int(share * n)), data))
+        self.register_buffer("crammed", torch.zeros((), dtype=torch.bool))
         self.averaged = copy.deepcopy(nets[0]).requires_grad_(False) if self.average else None
         self._pace = self.average * data.steps()
 
@@ -199,11 +211,18 @@ class Crust(Method):
             return self._compose(data, None)
         net = self.predictor(nets)
         output = data.outputs(net)
-        self._remember(self.task.expected(output))
+        expected = self.task.expected(output)
+        if since > 0 and self._learning():
+            fits = self.task.agrees(expected, data.y)
+            self.crammed.fill_(by_heart(fits[~self.probe], fits[self.probe]) > CRAMMED)
+        self._remember(expected)
         if since < 0:
             return Plan(torch.arange(len(data)), output=output)
         self._choose(net, data)
         return self._compose(data, output)
+
+    def withhold(self, data: Feed) -> Tensor | None:
+        return self.probe if self._epoch >= self.warmup and self._learning() else None
 
     def after_step(self, nets: Nets) -> None:
         if self.averaged is None:
@@ -242,10 +261,14 @@ class Crust(Method):
 
     def _firm(self) -> float:
         """How far the network has made up its mind: 0 while it is learning, 1 once it has settled."""
-        if self.fraction is not None or self.rest == "drop":
+        if self.fraction is not None or self.rest == "drop" or bool(self.crammed):
             return 1.0
         low, high = SETTLED
         return min(1.0, max(0.0, (float(self.settled) - low) / (high - low)))
+
+    def _learning(self) -> bool:
+        """Whether all labels still count, so that rows are withheld."""
+        return self._firm() == 0 and bool(self.probe.any())
 
     def _remember(self, expected: Tensor) -> None:
         memory = self.memory * (1 + self._firm()) / 2
@@ -333,7 +356,7 @@ class Crust(Method):
         """
         expected, given = self.expected(), self.task.encode(y)
         posterior = self.task.posterior(self.task.clean(expected), y, self.flips)
-        learning = torch.lerp(given, posterior, self.task.doubt(y, self.flips))
+        learning = torch.lerp(given, posterior, self.task.doubt(expected, y, self.flips))
         settled = torch.where(self.kept[:, None], given, expected)
         return torch.lerp(learning, settled, self._firm())
 

@@ -7,7 +7,7 @@ from torch.optim import Adam
 
 from holdfast import Crust, Feed, HoldfastError, Method, Rows, check_method, fit
 from holdfast.functional import anchor_rows, output_layer
-from holdfast.methods.crust import CRAMMED, _beta, _members, _same_label, _turned
+from holdfast.methods.crust import CRAMMED, _turned
 from holdfast.noise import symmetric
 
 
@@ -297,23 +297,6 @@ def test_memory_averages_predictions_over_epochs(blobs, settled, memory):
     method.plan([net], feed)
     expected = (memory * (1 - memory) * one + (1 - memory) * two) / (1 - memory**2)
     torch.testing.assert_close(method.expected(), expected, atol=1e-5, rtol=0)
-
-
-def test_members_partners_and_beta_draws():
-    source = torch.Generator().manual_seed(0)
-    owner = torch.tensor([0, 0, 1, 0, 1, 2])
-    chosen = torch.tensor([3, 2, 5])
-    drawn = torch.stack([_members(owner, chosen, source) for _ in range(200)])
-    assert set(drawn[:, 0].tolist()) == {0, 1}
-    assert set(drawn[:, 1].tolist()) == {4}
-    assert set(drawn[:, 2].tolist()) == {5}
-    y = torch.tensor([0, 1, 0, 1, 1])
-    partners = torch.stack([_same_label(y, source) for _ in range(300)])
-    assert (y[partners] == y).all()
-    assert set(partners[:, 1].tolist()) == {1, 3, 4}
-    share = _beta((0.1, 1.0), 20_000, source)
-    assert share.mean().item() == pytest.approx(0.1 / 1.1, abs=0.01)
-    assert _beta((2.0, 2.0), 20_000, source).var().item() == pytest.approx(0.05, abs=0.005)
 
 
 @pytest.mark.parametrize(

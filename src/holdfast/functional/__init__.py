@@ -9,6 +9,7 @@ from holdfast.functional.divergence import divergence
 from holdfast.functional.forget import AuthorsRamp, Forget, Ramp
 from holdfast.functional.lots import next_by_lot, row_lots
 from holdfast.functional.mixture import Mixture, fit_mixture, small_component
+from holdfast.functional.partners import beta_shares, cluster_partners, label_partners
 from holdfast.functional.persample import gradient_matrix, gradient_norms
 from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior, rivals
 from holdfast.functional.reduce import keep_count, keep_smallest, robust_mean, smallest, weighted_mean
@@ -34,8 +35,10 @@ __all__ = [
     "Steps",
     "anchor_rows",
     "backward_losses",
+    "beta_shares",
     "by_heart",
     "clean_posterior",
+    "cluster_partners",
     "confident_joint",
     "confident_suspects",
     "divergence",
@@ -46,6 +49,7 @@ __all__ = [
     "gradient_norms",
     "keep_count",
     "keep_smallest",
+    "label_partners",
     "label_posterior",
     "local_dimension",
     "next_by_lot",

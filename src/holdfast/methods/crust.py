@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from holdfast.errors import HoldfastError
 from holdfast.functional.by_heart import by_heart
 from holdfast.functional.capture import output_layer
+from holdfast.functional.partners import beta_shares, cluster_partners, label_partners
 from holdfast.method import Batch, Method, Nets, Plan, Step
 from holdfast.methods.staged import held_rows
 from holdfast.nets.copies import move_towards
@@ -300,7 +301,7 @@ class Crust(Method):
                 self._draw_for(len(candidates), size, data)
         data.ranks.merge(mine, self.kept, self.load, self.partner)
         if self.mix == "same_label":
-            self.partner.copy_(_same_label(data.y, data.generator))
+            self.partner.copy_(label_partners(data.y, data.generator))
 
     def _groups(self, expected: Tensor, y: Tensor) -> list[tuple[int, Tensor]]:
         """Rows of each group that is not empty, with its number."""
@@ -336,7 +337,7 @@ class Crust(Method):
         self.kept[rows[chosen]] = True
         self.load[rows[chosen]] = weight.to(self.load) if self.weights != "none" else 1.0
         if self.mix == "cluster":
-            self.partner[rows[chosen]] = rows[_members(owner, chosen, data.generator)]
+            self.partner[rows[chosen]] = rows[cluster_partners(owner, chosen, data.generator)]
 
     def _draw_for(self, count: int, size: int, data: Feed) -> None:
         """Draw what ``_choose_in`` draws in a group that another process works on, and throw it away: all keep one
@@ -369,7 +370,7 @@ class Crust(Method):
             target = self._targets(data.y)
         if self.mix == "none":
             return Plan(index, weight, target=target, output=output)
-        share = _beta(self.alpha, len(index), data.generator)
+        share = beta_shares(self.alpha, len(index), data.generator)
         return Plan(index, weight, self.partner[index], share, target, output)
 
 
@@ -381,40 +382,3 @@ def _turned(weight: Tensor) -> Tensor:
     """
     factor: Tensor = torch.linalg.qr(weight.detach().T, mode="r").R
     return factor.T
-
-
-def _members(owner: Tensor, chosen: Tensor, generator: torch.Generator) -> Tensor:
-    """A random other member of each cluster; the medoid itself where it is alone.
-
-    Shape: owner (n,) position in ``chosen`` of each point, chosen (k,) -> (k,) points.
-    """
-    lot = torch.rand(len(owner), generator=generator)
-    # A medoid draws the worst lot, so that it is taken only where its cluster has nobody else.
-    lot[chosen] = 2.0
-    order = lot.argsort()
-    order = order[owner[order].argsort(stable=True)]
-    first = torch.searchsorted(owner[order], torch.arange(len(chosen)))
-    return order[first]
-
-
-def _same_label(y: Tensor, generator: torch.Generator) -> Tensor:
-    """A random row of the same label for each row.
-
-    Shape: y (N,) -> (N,).
-    """
-    if y.dim() > 1:
-        raise HoldfastError("partners of the same label need classes; regression mixes inside clusters")
-    y = y.cpu()
-    lot = torch.rand(len(y), generator=generator).argsort()
-    order = lot[y[lot].argsort(stable=True)]
-    count = torch.bincount(y)
-    start = count.cumsum(0) - count
-    pick = (torch.rand(len(y), generator=generator) * count[y]).long()
-    return order[start[y] + pick]
-
-
-def _beta(alpha: tuple[float, float], count: int, generator: torch.Generator) -> Tensor:
-    """(count,) draws from Beta(alpha) by the ratio of two gamma draws, from an explicit generator."""
-    shape = torch.tensor(alpha).expand(count, 2).contiguous()
-    draws = torch._standard_gamma(shape, generator=generator).clamp_min(1e-30)
-    return draws[:, 0] / draws.sum(1)

@@ -76,9 +76,9 @@ class Crust(Method):
 
     Differs from the paper: see ``Crust.paper`` for its choices. The default selects by centrality, since
     medoids by marginal gain seek coverage and so reach for outliers once the dense, clean part is covered.
-    It needs no noise rate, starts to leave labels out only when the network has settled, refines instead of dropping,
-    and averages predictions and weights. Shares of the
-    mix are drawn for each example; the authors' code draws one for each batch.
+    It needs no noise rate, starts to leave labels out only when the network has settled or learns labels by heart,
+    refines instead of dropping, and averages predictions and weights. Shares of the mix are drawn for each example; the
+    authors' code draws one for each batch.
 
     Reference: Mirzasoleiman, Cao and Leskovec, "Coresets for Robust Training of Neural Networks against Noisy
     Labels", NeurIPS 2020.

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.corruption import wrong_labels, wrong_targets
+from holdfast.functional.corruption import UNSETTLED, wrong_labels, wrong_targets
 from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior, rivals
 
 
@@ -68,11 +68,11 @@ class Task(ABC):
         """(B,) losses that large errors pull at no harder than ``limit`` allows; None: the task's usual limit."""
 
     @abstractmethod
-    def wrong(self, expected: Tensor, y: Tensor) -> tuple[float, float, float]:
-        """The share of wrong labels as the network's expectations have it: estimate, low, high."""
+    def wrong(self, expected: Tensor, y: Tensor, settled: float = 1.0) -> tuple[float, float, float]:
+        """The share of wrong labels by the expectations of a network that has settled so far: estimate, low, high."""
 
     @abstractmethod
-    def still_learning(self, before: float, now: float) -> bool:
+    def still_learning(self, before: float, now: float, settled: float) -> bool:
         """Whether a new estimate of wrong labels is better than the last, by the upper bounds of both."""
 
     @abstractmethod
@@ -157,13 +157,13 @@ class Classification(Task):
         linear = math.log(limit) + 1 - limit * (-losses).exp()
         return torch.where(losses < math.log(limit), losses, linear)
 
-    def wrong(self, expected: Tensor, y: Tensor) -> tuple[float, float, float]:
-        return wrong_labels(expected, y)
+    def wrong(self, expected: Tensor, y: Tensor, settled: float = 1.0) -> tuple[float, float, float]:
+        return wrong_labels(expected, y, settled)
 
-    def still_learning(self, before: float, now: float) -> bool:
-        """While the share of labels it disagrees with falls fast, a network learns what is common to many labels and
-        not yet single wrong ones by heart."""
-        return before - now >= 0.025
+    def still_learning(self, before: float, now: float, settled: float) -> bool:
+        """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns
+        what is common to many labels and not yet single wrong ones by heart."""
+        return before - now >= 0.025 or settled < UNSETTLED
 
     def encode(self, y: Tensor) -> Tensor:
         return y if y.is_floating_point() else F.one_hot(y, self.outputs).float()
@@ -240,10 +240,10 @@ class Regression(Task):
             return self.losses(output, y) / 2
         return F.huber_loss(output, y, reduction="none", delta=limit).mean(1)
 
-    def wrong(self, expected: Tensor, y: Tensor) -> tuple[float, float, float]:
+    def wrong(self, expected: Tensor, y: Tensor, settled: float = 1.0) -> tuple[float, float, float]:
         return wrong_targets(expected, y)
 
-    def still_learning(self, before: float, now: float) -> bool:
+    def still_learning(self, before: float, now: float, settled: float) -> bool:
         """Always: the better the fit, the farther off the wrong targets lie."""
         return True
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from holdfast import PRLL, CoPRLL, Feed, Method, Rows, fit
-from holdfast.functional import confident_joint, wrong_labels, wrong_targets
+from holdfast.functional import confident_joint, stray_labels, wrong_labels, wrong_targets
 from holdfast.methods import METHODS
 from holdfast.methods.rated import Rated
 from holdfast.noise import pairflip, symmetric
@@ -66,6 +66,61 @@ def test_the_confident_joint_of_the_specification():
     rate, low, high = wrong_labels(torch.tensor(p) / 10, y)
     assert low <= rate <= high
     assert high == pytest.approx(0.375)
+
+
+def guesses(truth, classes, right, seed):
+    """What a weak network expects, right about so many and else one class off, on either side."""
+    source = torch.Generator().manual_seed(seed)
+    lots = torch.rand(len(truth), generator=source)
+    said = torch.where(lots < right, truth, (truth + torch.where(lots < (1 + right) / 2, 1, -1)) % classes)
+    near = torch.stack([(said + step) % classes for step in (0, 1, -1)], 1)
+    output = torch.rand(len(truth), classes, generator=source).scatter(1, near, 2.0).scatter(1, near[:, :1], 3.0)
+    return output.softmax(1)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.5, 0.8])
+def test_a_weak_network_tells_stray_labels_from_its_own_errors(rate):
+    truth = torch.arange(5000) % 10
+    y = symmetric(truth, rate, 10, seed=1).labels
+    expected = guesses(truth, 10, 0.4, seed=0)
+    assert stray_labels(expected, y) == pytest.approx(rate, abs=0.1)
+    usual = wrong_labels(expected, y)[0]
+    found = wrong_labels(expected, y, settled=0.4)
+    assert found[0] == pytest.approx(stray_labels(expected, y))
+    assert found[1] == 0
+    assert found[0] + 0.05 < usual
+    assert found[0] <= found[2]
+    assert wrong_labels(expected, y, settled=0.5)[0] == usual
+
+
+def test_of_two_classes_none_is_the_least_likely_without_being_the_other():
+    y = torch.arange(100) % 2
+    expected = guesses(y, 2, 0.6, seed=0)
+    assert stray_labels(expected, y) == wrong_labels(expected, y)[2]
+    assert wrong_labels(expected, y, settled=0.1)[0] == wrong_labels(expected, y)[0]
+
+
+def test_a_rate_follows_a_network_as_long_as_most_of_its_predictions_change():
+    truth = torch.arange(2000) % 10
+    rows = Rows(torch.randn(2000, 2), symmetric(truth, 0.5, 10, seed=1).labels, tuple("abcdefghij"))
+    method, feed, nets = PRLL(), Feed(rows), [torch.nn.Linear(2, 10)]
+    method.begin(nets, feed)
+    weak = [guesses(truth, 10, 0.35, seed=seed) for seed in range(4)]
+    # It changes its mind from each of these to the next, and then hardly.
+    said = [*weak, torch.where(torch.arange(2000)[:, None] % 5 == 0, weak[0], weak[3])]
+    for epoch, expected in enumerate(said):
+        method.before_epoch(nets, feed, epoch, 10)
+        for index in torch.arange(2000).split(128):
+            method.observe(index, expected[index].log())
+        if epoch == 1:
+            assert method.estimate.rate == pytest.approx(wrong_labels(said[0], rows.y)[0])
+        elif epoch > 1:
+            assert method.estimate.rate == pytest.approx(stray_labels(said[epoch - 1], rows.y))
+        assert bool(method.probing)
+    method.before_epoch(nets, feed, 5, 10)
+    assert not bool(method.probing)
+    # Settled without having learnt anything: what was found before stays.
+    assert method.estimate.rate == pytest.approx(stray_labels(said[3], rows.y))
 
 
 def test_far_targets_are_counted_whatever_their_size():

@@ -29,7 +29,7 @@ from holdfast import (
     fit,
 )
 from holdfast.compare import corrupted
-from holdfast.functional import Constant
+from holdfast.functional import Constant, wrong_labels
 from holdfast.method import _without
 from holdfast.stop import STOPS
 
@@ -50,8 +50,8 @@ def digits() -> tuple[Rows, Rows]:
     return corrupted(train, "symmetric", 0.4, 0), test
 
 
-def net_for(rows: Rows) -> nn.Module:
-    torch.manual_seed(0)
+def net_for(rows: Rows, seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
     return nn.Sequential(nn.Flatten(), nn.Linear(rows.x[0].numel(), 256), nn.ReLU(), nn.Linear(256, len(rows.classes)))
 
 
@@ -93,6 +93,23 @@ def test_accuracy_keeps_the_epoch_nearest_to_the_share_of_right_labels(blobs):
     ]
     told = judged(TrainAccuracyStop(0.4), blobs, [(1, 0.58), (1, 0.7)])
     assert told == [(True, False), (False, True)]
+
+
+def test_a_network_that_changes_its_mind_is_asked_for_stray_labels_alone(digits):
+    train, _ = digits
+    rule = TrainAccuracyStop()
+    feed, net = begun(rule, train)
+    found, said = [], []
+    for epoch in range(4):
+        if epoch < 3:  # from the third to the fourth nothing changes
+            net = net_for(train, seed=epoch)
+        found.append(rule.wrong(Epoch(epoch, 30, net, feed, 1.0, 0.1, 0.0)))
+        said.append(feed.task.expected(feed.outputs(net)))
+    assert found[0] == pytest.approx(wrong_labels(said[0], train.y)[0])
+    assert found[1:3] == pytest.approx([wrong_labels(now, train.y, settled=0.0)[0] for now in said[1:3]])
+    assert found[2] != pytest.approx(wrong_labels(said[2], train.y)[0])
+    assert found[3] == found[2]
+    assert not rule.probing
 
 
 def test_the_kept_epoch_is_what_the_run_returns(digits, tmp_path):

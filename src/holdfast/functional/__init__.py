@@ -3,7 +3,7 @@
 from holdfast.functional.by_heart import by_heart
 from holdfast.functional.capture import output_layer, penultimate
 from holdfast.functional.confident import confident_suspects
-from holdfast.functional.corruption import confident_joint, wrong_labels, wrong_targets
+from holdfast.functional.corruption import confident_joint, stray_labels, wrong_labels, wrong_targets
 from holdfast.functional.dimension import local_dimension
 from holdfast.functional.divergence import divergence
 from holdfast.functional.forget import AuthorsRamp, Forget, Ramp
@@ -60,6 +60,7 @@ __all__ = [
     "row_lots",
     "small_component",
     "smallest",
+    "stray_labels",
     "total_variation",
     "transition_by_anchors",
     "transition_by_joint",

@@ -13,6 +13,9 @@ from torch import Tensor
 
 from holdfast.functional.posterior import flip_matrix
 
+UNSETTLED = 0.5
+"""Of predictions that stay from one epoch to the next: with fewer, a network's own errors pass for wrong labels."""
+
 
 def confident_joint(expected: Tensor, y: Tensor) -> Tensor:
     """(C, C) share of examples by given (row) and true class (column), counted where the network is confident.
@@ -47,12 +50,33 @@ def confident_classes(expected: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(sure, expected, -1.0).argmax(1), sure.any(1)
 
 
-def wrong_labels(expected: Tensor, y: Tensor) -> tuple[float, float, float]:
+def stray_labels(expected: Tensor, y: Tensor) -> float:
+    """The share of labels that were replaced by any other class, whichever: noise without a direction.
+
+    Such labels fall on all other classes alike, so on the third that a network finds least likely too, where right
+    labels hardly lie even if the network is weak. Labels learnt by heart are missed, and so are those that went to a
+    similar class.
+
+    Shape: expected (N, C), y (N,) -> share.
+
+    >>> stray_labels(torch.tensor([[0.5, 0.3, 0.2]] * 10), torch.tensor([0] * 6 + [1] * 2 + [2] * 2))
+    0.4
+    """
+    classes = expected.shape[1]
+    count = max(1, classes // 3)
+    least = expected.topk(count, dim=1, largest=False).indices
+    return float((least == y[:, None]).any(1).double().mean()) * (classes - 1) / count
+
+
+def wrong_labels(expected: Tensor, y: Tensor, settled: float = 1.0) -> tuple[float, float, float]:
     """The share of wrong labels, between two bounds.
 
     The low bound is what the labels of the surest predictions show, a share that sinks once wrong labels are learnt by
     heart. The high one is the share of labels with which the network disagrees: its own errors count there too. The
     estimate lies half way between the low bound and the confident joint, which counts only part of those errors.
+
+    All this needs a network that is mostly right about what it is sure of. Where less than half of its predictions
+    stayed as they were an epoch before (``settled``), only stray labels are told from its errors.
 
     Shape: expected (N, C), y (N,) -> estimate, low, high.
     """
@@ -62,6 +86,8 @@ def wrong_labels(expected: Tensor, y: Tensor) -> tuple[float, float, float]:
     share = torch.bincount(predicted, minlength=expected.shape[1]) / len(y)
     low = float((share * (1 - flip_matrix(expected, y).diagonal())).sum())
     rate = (low + joint) / 2
+    if settled < UNSETTLED:
+        rate, low = min(rate, stray_labels(expected, y)), 0.0
     return rate, min(low, rate), max(high, rate)
 
 

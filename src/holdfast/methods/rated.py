@@ -41,11 +41,11 @@ def check_rate(rate: Rate) -> None:
         check_forget_rate(rate)
 
 
-def improve(interval: Tensor, task: Task, expected: Tensor, y: Tensor) -> bool:
+def improve(interval: Tensor, task: Task, expected: Tensor, y: Tensor, settled: float) -> bool:
     """Take a new estimate of the share of wrong labels into (3,) rate, low and high; False once it is no better."""
-    found = task.wrong(expected, y)
+    found = task.wrong(expected, y, settled)
     before = float(interval[2])
-    better = before == 0 or task.still_learning(before, found[2])
+    better = before == 0 or task.still_learning(before, found[2], settled)
     if better:
         interval.copy_(torch.tensor(found))
     return better
@@ -65,6 +65,7 @@ class Rated(Method):
     """
 
     expected: Tensor
+    stayed: Tensor
     interval: Tensor
     probing: Tensor
 
@@ -86,6 +87,7 @@ class Rated(Method):
         if self.rate == "auto":
             shape = len(data), data.task.outputs
             self.register_buffer("expected", torch.full(shape, torch.nan, device=data.device))
+            self.register_buffer("stayed", torch.zeros(2, dtype=torch.float64))
             self.register_buffer("interval", torch.zeros(3, dtype=torch.float64))
             self.register_buffer("probing", torch.ones((), dtype=torch.bool))
 
@@ -95,7 +97,10 @@ class Rated(Method):
             seen = ~self.expected.isnan().any(1)
             if not seen.any():
                 return
-            going_on = improve(self.interval, self.task, self.expected[seen], data.y[seen])
+            stayed, compared = self.stayed.tolist()
+            settled = stayed / compared if compared else 1.0
+            self.stayed.zero_()
+            going_on = improve(self.interval, self.task, self.expected[seen], data.y[seen], settled)
             self.probing.fill_(going_on and epoch < PROBE)
 
     @property
@@ -116,10 +121,15 @@ class Rated(Method):
         return as_ramp(self.ramp)(rate, self._epoch)
 
     def observe(self, index: Tensor, output: Tensor) -> None:
-        """Keep what the first epochs expect of each row, for the automatic rate."""
+        """Keep what the first epochs expect of each row, and count what stayed, for the automatic rate."""
         if self.rate == "auto" and bool(self.probing):
-            ranks = here()
-            self.expected[ranks.gather(index)] = self.task.expected(ranks.gather(output.float()))
+            rows, now = here().gather(index), self.task.expected(here().gather(output.float()))
+            before = self.expected[rows]
+            seen = ~before.isnan().any(1)
+            if count := int(seen.sum()):
+                share = self.task.settled(before[seen], now[seen])
+                self.stayed += torch.tensor([share * count, count], dtype=torch.float64)
+            self.expected[rows] = now
 
     def in_two(self) -> bool:
         """Whether to train by a second forward pass through what is kept."""

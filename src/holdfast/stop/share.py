@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class WrongShare(Method):
     """Base of rules that know the share of wrong labels, or estimate it in the first epochs."""
 
+    expected: Tensor
     interval: Tensor
     looking: Tensor
 
@@ -27,6 +28,8 @@ class WrongShare(Method):
 
     def begin(self, nets: Nets, data: Feed) -> None:
         super().begin(nets, data)
+        shape = len(data) if self.rate == "auto" else 0, data.task.outputs
+        self.register_buffer("expected", torch.zeros(shape, device=data.device))
         self.register_buffer("interval", torch.zeros(3, dtype=torch.float64))
         self.register_buffer("looking", torch.tensor(self.rate == "auto"))
 
@@ -41,6 +44,8 @@ class WrongShare(Method):
             return self.rate
         if self.probing:
             expected = self.task.expected(epoch.data.outputs(epoch.net))
-            going_on = improve(self.interval, self.task, expected, epoch.data.y)
+            settled = self.task.settled(self.expected, expected) if epoch.number > 0 else 1.0
+            self.expected.copy_(expected)
+            going_on = improve(self.interval, self.task, expected, epoch.data.y, settled)
             self.looking.fill_(going_on and epoch.number + 1 < PROBE)
         return float(self.interval[0])

@@ -93,6 +93,10 @@ def test_a_weak_network_tells_stray_labels_from_its_own_errors(rate):
     assert wrong_labels(expected, y, settled=0.5)[0] == usual
 
 
+def test_no_more_than_all_labels_are_stray():
+    assert stray_labels(torch.tensor([[0.5, 0.3, 0.2]] * 10), torch.full((10,), 2)) == 1
+
+
 def test_of_two_classes_none_is_the_least_likely_without_being_the_other():
     y = torch.arange(100) % 2
     expected = guesses(y, 2, 0.6, seed=0)

@@ -65,7 +65,8 @@ def stray_labels(expected: Tensor, y: Tensor) -> float:
     classes = expected.shape[1]
     count = max(1, classes // 3)
     least = expected.topk(count, dim=1, largest=False).indices
-    return float((least == y[:, None]).any(1).double().mean()) * (classes - 1) / count
+    found = float((least == y[:, None]).any(1).double().mean())
+    return min(1.0, found * (classes - 1) / count)
 
 
 def wrong_labels(expected: Tensor, y: Tensor, settled: float = 1.0) -> tuple[float, float, float]:

@@ -1,8 +1,9 @@
 """CIFAR-10 with wrong labels and little time: does a robust default do harm?
 
 20,000 images, the 4-layer network (159,082 parameters), 15 epochs, SGD at 0.1 with momentum, a learning rate that rises
-and falls to zero, crops and flips; symmetric, asymmetric and instance-dependent noise of 40 %. CRUST runs with the very
-defaults that it has on MNIST. The last line is one JSON object with a key for each noise.
+and falls to zero, random crops and flips; symmetric, asymmetric and instance-dependent noise of 40 %. Ordinary
+training, EMA refinement (the default) and CRUST, all with the settings they have on MNIST. The last line is one JSON
+object with a key for each noise.
 
     python benchmarks/cifar_noise.py --data FOLDER                 three noises, one seed (--seeds for more)
     python benchmarks/cifar_noise.py --data FOLDER --quick         6,000 images, 8 epochs

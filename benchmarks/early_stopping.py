@@ -1,4 +1,4 @@
-"""Figures and Table 1 of the early stopping paper, and the stop rules held against the best epoch.
+"""Figures and Table 1 of the early stopping paper, and the stop rules beside the best epoch.
 
 Figures by their numbers: 1, accuracy with and without early stopping over the share of corrupted labels (MNIST, the
 network of 4.8 million weights); 3, accuracy and loss on the given labels against distance from the start; 4, losses of
@@ -379,7 +379,7 @@ def rules(options: argparse.Namespace, results: Path) -> Numbers:
             device="cpu",
         )  # fmt: skip
         return {
-            "kept": run.kept + 1,
+            "kept": run.best_epoch + 1,
             "ended": len(run.history),
             "score": round(100 * run.score, 2),
             "best": round(100 * run.best, 2),

@@ -1,10 +1,10 @@
 """Which labels are wrong: one robust run of Holdfast beside cleanlab with 5-fold cross-validation.
 
 Wrong labels are planted; each case trains the same kind of network for as many epochs in one run of PRL(L), of
-Co-PRL(L), of CRUST and of ordinary training, whose ledgers say which labels are wrong, and in five folds for cleanlab,
-whose best filter is chosen by looking at the truth. Nobody is told how many labels are wrong. Fashion-MNIST and MNIST:
-784-256-10; CIFAR-10: 10,000 images, 4-layer CNN; adult and amazon_reviews: an MLP on encoded columns. Without cleanlab
-its rows are left out. The last line is one JSON object with a key for each case.
+Co-PRL(L), of EMA refinement (the default), of CRUST and of ordinary training, whose ledgers say which labels are wrong,
+and in five folds for cleanlab, whose best filter is chosen by looking at the true labels. No method is given the noise
+rate. Fashion-MNIST and MNIST: 784-256-10; CIFAR-10: 10,000 images, 4-layer CNN; adult and amazon_reviews: an MLP on
+encoded columns. Without cleanlab its rows are left out. The last line is one JSON object with a key for each case.
 
     python benchmarks/label_issues.py --data FOLDER             all cases
     python benchmarks/label_issues.py --data FOLDER --quick     Fashion-MNIST, adult and amazon_reviews
@@ -29,8 +29,8 @@ from sklearn.metrics import average_precision_score, f1_score, precision_score, 
 from torch import nn
 
 from holdfast import Method, Rows, fit, read
-from holdfast.checkpoint import write_text
 from holdfast.compare import corrupted
+from holdfast.files import write_text
 from holdfast.methods import METHODS
 from holdfast.nets import build
 from holdfast.plots import COLOURS, save
@@ -62,7 +62,7 @@ CASES = {
     "mnist_symmetric_50": Case("mnist.npz", "symmetric", 0.5, "mlp", quick=False),
     "cifar10_symmetric_40": Case("cifar10_jpeg.npz", "symmetric", 0.4, "cnn4", quick=False, rows=10_000),
 }
-WAYS = ("prl-l", "co-prl-l", "crust", "standard", "cleanlab")
+WAYS = ("prl-l", "co-prl-l", "ema-refinement", "crust", "standard", "cleanlab")
 OURS = WAYS[0]
 
 
@@ -136,7 +136,7 @@ def measures(rows: Rows, doubt: Array, flag: Array, seconds: float, rate: float)
 
 
 def calibration(rows: Rows, trust: Array) -> dict[str, Any]:
-    """How far trust is from the share of right labels: the mean over the rows, and the worst of ten bins."""
+    """How far trust is from the fraction of right labels: the mean over the rows, and the worst of ten bins."""
     right = ~_wrong(rows)
     place = np.minimum((trust * 10).astype(int), 9)
     curve = [
@@ -207,7 +207,7 @@ def picture(table: pd.DataFrame, path: Path) -> None:
     for colour, line in zip(COLOURS * 2, own.to_dict("records"), strict=False):
         said, found, _ = zip(*json.loads(line["curve"]), strict=True)
         curves.plot(said, found, "o-", color=colour, markersize=3, linewidth=1, label=line["case"].replace("_", " "))
-    curves.set(xlabel=f"trust ({OURS})", ylabel="share of labels that are right")
+    curves.set(xlabel=f"trust ({OURS})", ylabel="fraction of labels that are right")
     curves.legend(frameon=False, fontsize=7)
     for axis in (bars, curves):
         axis.spines[["top", "right"]].set_visible(False)

@@ -1,8 +1,9 @@
 """MNIST with wrong labels: the published small-machine protocol.
 
 784-256-10 ReLU network, Adam at 0.001, batches of 128, inputs in [0, 1], no augmentation; symmetric noise of 20, 50
-and 80 %, asymmetric noise of 40 %; the mean test accuracy of the last ten epochs beside the best epoch. No method is
-told the noise. The last line is one JSON object for --noise and --rate, by default symmetric 50 %.
+and 80 %, asymmetric noise of 40 %; the mean test accuracy of the last ten epochs beside the best epoch. Ordinary
+training, EMA refinement (the default) and CRUST, unless --methods names others; no method is given the noise rate. The
+last line is one JSON object for --noise and --rate, by default symmetric 50 %.
 
     python benchmarks/mnist_noise.py --data FOLDER                 all four noises, 30 epochs, 3 seeds
     python benchmarks/mnist_noise.py --data FOLDER --quick         symmetric 50 %, 30 epochs, one seed

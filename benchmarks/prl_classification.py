@@ -1,10 +1,10 @@
 """Tables 2 and 3 of the PRL paper: symmetric noise of 30, 50 and 70 %, pairflip of 25, 35 and 45 %.
 
 MNIST with the 784-256-10 network on all images, and CIFAR-10 with the 4-layer network on some; every method that takes
-a rate is told the true one, as in the paper. Test accuracy in per cent, the mean of the last epochs (ten, or as many as
-the rate stayed full). Table 3 tells Co-PRL(L) a rate that is too high or too low; "auto" estimates it. The last part
-compares Co-PRL(L) and Co-teaching without BatchNorm. The last line is one JSON object: how far PRL(L) is ahead of SPL
-and Co-PRL(L) ahead of Co-teaching at each pairflip rate on MNIST.
+a drop rate is given the true noise rate, as in the paper. Test accuracy in per cent, the mean of the last epochs (ten,
+or as many as had the full drop rate). Table 3 gives Co-PRL(L) a rate that is too high or too low; "auto" estimates it.
+The last part compares Co-PRL(L) and Co-teaching without BatchNorm. The last line is one JSON object: how far PRL(L) is
+ahead of SPL and Co-PRL(L) ahead of Co-teaching at each pairflip rate on MNIST.
 
     python benchmarks/prl_classification.py --data FOLDER             both data sets, one seed
     python benchmarks/prl_classification.py --data FOLDER --quick     MNIST, pairflip 45 %, five methods
@@ -28,8 +28,8 @@ import torch
 from torch import nn
 
 from holdfast import Method, Rows, fit
-from holdfast.checkpoint import write_text
 from holdfast.compare import corrupted
+from holdfast.files import write_text
 from holdfast.functional import Constant, Cosine
 from holdfast.methods import PRLL, SPL, Bootstrap, CoPRLL, CoTeaching, Decoupling, MinSGD, NormClip
 from holdfast.nets import CNN4, CNN9, MLP
@@ -70,7 +70,7 @@ GUESSING = 15.0
 
 
 class Trial(NamedTuple):
-    """One run: where, how, with what noise, and what rate the method is told beside the true one."""
+    """One run: where, how, with what noise, and how far the rate given to the method is from the true one."""
 
     data: str
     net: str
@@ -175,7 +175,7 @@ def sensitivity(found: pd.DataFrame) -> str:
     own = found[(found["data"] == "mnist") & (found["method"] == "co-prl-l")].copy()
     own["shift"] = own["shift"].astype(str)
     shifts = ("-0.1", "-0.05", "0", "0.05", "0.1", "auto")
-    out = ["| Co-PRL(L) told | " + " | ".join(shifts) + " |", "|---" * 7 + "|"]
+    out = ["| Co-PRL(L), rate off by | " + " | ".join(shifts) + " |", "|---" * 7 + "|"]
     for kind, rate in sorted(NOISES):
         part = own[(own["noise"] == kind) & (own["rate"] == rate)]
         if part["shift"].nunique() < 2:
@@ -183,7 +183,7 @@ def sensitivity(found: pd.DataFrame) -> str:
         cells = []
         for shift in shifts:
             lines = part[part["shift"] == shift]
-            note = f" (told {lines['told'].mean():.3f})" if shift == "auto" and len(lines) else ""
+            note = f" (estimated {lines['told'].mean():.3f})" if shift == "auto" and len(lines) else ""
             cells.append(f"{lines['last'].mean():.2f}{note}" if len(lines) else "-")
         out.append(f"| {kind} {rate:.0%} | " + " | ".join(cells) + " |")
     return "\n".join(out) + "\n"
@@ -243,7 +243,7 @@ def main() -> None:
     for net in ("cnn4", "cnn4-plain", "cnn9", "cnn9-plain"):
         if ((found["data"] == "cifar10") & (found["net"] == net)).any():
             text += f"\nCIFAR-10, {net} (in brackets as published)\n\n" + table(found, "cifar10", net)
-    text += "\nTable 3 on MNIST: the rate that Co-PRL(L) is told, off by so much\n\n" + sensitivity(found)
+    text += "\nTable 3 on MNIST: Co-PRL(L) with a rate that is too high or too low\n\n" + sensitivity(found)
     write_text(options.results / "prl_classification.md", text)
     picture(found, options.results / "prl_classification.png")
     print(text)

@@ -1,8 +1,8 @@
 """Table 6 of the PRL paper: what an epoch of PRL(L) and PRL(G) costs beside ordinary training.
 
 The 9-layer network with GroupNorm on random 32x32 images, batches of 128, a rate of 45 %, one thread; steps of all
-methods alternate, and the ratio of the medians of CPU time is told (wall time beside it). Peak memory is that of one
-process for each method, above what it held before the first step. The paper: 1.48 for PRL(L) and 3.93 for PRL(G) with
+methods alternate, and the ratio of the medians of CPU time is printed (wall time beside it). Peak memory is that of one
+process for each method, above what it used before the first step. The paper: 1.48 for PRL(L) and 3.93 for PRL(G) with
 opacus, which is timed too where it is installed. The last line is one JSON object.
 
     python benchmarks/prl_cost.py            five rounds
@@ -27,7 +27,7 @@ from torch import nn
 from torch.optim import SGD
 
 from holdfast import PRLG, PRLL, Feed, Method, Rows
-from holdfast.checkpoint import write_text, written_aside
+from holdfast.files import write_text, written_aside
 from holdfast.nets import CNN9
 from holdfast.plots import COLOURS, save
 
@@ -103,7 +103,7 @@ def own_memory(name: str) -> float:
 
 
 def _peak() -> int:
-    """Kilobytes that this process held at most; getrusage would count the parent's before it became this one."""
+    """Kilobytes that this process used at most; getrusage would count the parent's before it became this one."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
 

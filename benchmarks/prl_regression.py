@@ -9,7 +9,7 @@ many rows as a perfect filter would leave. The last line is one JSON object.
 
     python benchmarks/prl_regression.py --data FOLDER             all cells, three seeds
     python benchmarks/prl_regression.py --data FOLDER --quick     linadv and mixture at 20 and 40 %, one seed
-    python benchmarks/prl_regression.py --data FOLDER --paper     five seeds; CelebA if the folder holds it
+    python benchmarks/prl_regression.py --data FOLDER --paper     five seeds; CelebA if it is in the folder
 
 ``--minutes`` starts no further run after so many minutes; the next call goes on from there.
 """
@@ -33,10 +33,10 @@ from torch import Tensor, nn
 from torch.optim import Adam
 
 from holdfast import Method, Rows, fit
-from holdfast.checkpoint import write_text, written_aside
 from holdfast.compare import corrupted
 from holdfast.data import celeba
 from holdfast.feed import evaluate, inputs_of
+from holdfast.files import write_text, written_aside
 from holdfast.functional import Constant
 from holdfast.methods import PRLG, PRLL, CoPRLL, Huber, IndividualClip, MinSGD, NormClip
 from holdfast.plots import COLOURS, save, tidy
@@ -199,7 +199,7 @@ def table(results: pd.DataFrame, kinds: list[str]) -> str:
     part = results[(results["kind"] == "natural") & (results["rate"] > 0)]
     if len(part):
         cells = [protocol.said(part[part["method"] == name]["last10"], 3) for name in names]
-        out.append(f"| natural, told {part['rate'].iloc[0]:.1%} | " + " | ".join(cells) + " |")
+        out.append(f"| natural, given {part['rate'].iloc[0]:.1%} | " + " | ".join(cells) + " |")
     return "\n".join(out) + "\n"
 
 
@@ -234,7 +234,7 @@ def main() -> None:
     seeds = options.seeds or (1 if options.quick else 5 if options.paper else 3)
     kinds, rates = (["linadv", "mixture"], (0.2, 0.4)) if options.quick else (list(KINDS), RATES)
     held = features(options)
-    # The hardest first, so that a run cut short by --minutes has told the most.
+    # The hardest first, so that a run cut short by --minutes has measured the most.
     hardest = sorted(rates, key=(0.4, 0.2, 0.3, 0.1).index)
     wrong = round(float((~held["clean"]).sum() / (len(held["clean"]) - 800)), 3) if "x_all" in held else 0.0
     natural = [("natural", 0.0), ("natural", wrong)] if wrong else []

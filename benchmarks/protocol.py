@@ -17,8 +17,8 @@ import pandas as pd
 import torch
 
 from holdfast import HoldfastError, Method, Rows, fit, read
-from holdfast.checkpoint import written_aside
 from holdfast.compare import corrupted, figures
+from holdfast.files import written_aside
 from holdfast.jobs import Failed, run_jobs
 from holdfast.methods import METHODS
 from holdfast.progress import Bar
@@ -42,10 +42,10 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--paper", action="store_true", help="the published scale")
     parser.add_argument("--seeds", type=int, help="repetitions")
     parser.add_argument("--epochs", type=int, help="passes over the data")
-    parser.add_argument("--methods", default="standard,crust", help="names with commas between them")
+    parser.add_argument("--methods", default="standard,ema-refinement,crust", help="names with commas between them")
     parser.add_argument("--threads", type=int, default=1, help="processor threads")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the rows of results")
-    parser.add_argument("--fresh", action="store_true", help="run again what the results already hold")
+    parser.add_argument("--fresh", action="store_true", help="run again what is already in the results")
     return parser
 
 
@@ -82,7 +82,7 @@ def load(options: argparse.Namespace, name: str, rows: int | None = None) -> tup
             if test is None:
                 raise SystemExit(f"{candidate} ships no test rows")
             return (train if rows is None else train.take(torch.arange(rows))), test
-    raise SystemExit(f"{folder} holds no {name}.npz, {name}_jpeg.npz or folder {name}")
+    raise SystemExit(f"{folder} has no {name}.npz, {name}_jpeg.npz or folder {name}")
 
 
 class Results:
@@ -123,7 +123,7 @@ def trial(
 ) -> dict[str, Any]:
     """One run of one method: its figures, scores in per cent."""
     made = method if isinstance(method, Method) else METHODS[method]()
-    title = method if isinstance(method, str) else "crust"
+    title = method if isinstance(method, str) else type(method).__name__
     run = fit(
         corrupted(rows, noise, rate, seed),
         made,
@@ -171,7 +171,7 @@ def said(values: pd.Series[float], digits: int = 2) -> str:
 def finish(
     asked: Iterable[Any], run: Callable[[Any], Mapping[str, Any]], results: Results, options: argparse.Namespace
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Run what the results do not hold yet, ``options.jobs`` at a time; all rows there are, and why some failed.
+    """Run what is not in the results yet, ``options.jobs`` at a time; all rows there are, and why some failed.
 
     ``asked`` are named tuples. What ``--minutes`` leave over is for another call.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from protocol import MNIST_PUBLISHED, RESULTS, said
 
-from holdfast.checkpoint import write_text
+from holdfast.files import write_text
 
 NOISES = (("symmetric", 0.2), ("symmetric", 0.5), ("symmetric", 0.8), ("asymmetric", 0.4))
 
@@ -51,7 +51,7 @@ def cifar(table: pd.DataFrame) -> str:
 
 
 def ablation(table: pd.DataFrame) -> str:
-    out = ["| CRUST | 20 % | purity | 50 % | purity |", "|---|---|---|---|---|"]
+    out = ["| method | 20 % | purity | 50 % | purity |", "|---|---|---|---|---|"]
     for name in table["name"].unique():
         cells = []
         for rate in (0.2, 0.5):

@@ -1,11 +1,11 @@
 """Tables 4, 5 and 6 of the SANE paper at the scale of a CPU: what refined labels and momentum mixup add to MoCo.
 
 A small network is pre-trained without labels on 5,000 images of Fashion-MNIST and, for MoCo and SANE alone, of
-CIFAR-10; its features are judged by 50 nearest neighbours and by a linear layer, both on the true labels of those
+CIFAR-10; its features are judged by k-NN accuracy (k = 50) and by a linear layer, both on the true labels of those
 images and of the test set. Three seeds for MoCo and SANE, one for the rest. Beside it: how far one-hot and refined
-labels are from those that classes would give, by epoch; and CRUST at 80 % symmetric noise on 10,000 images of
-CIFAR-10, from scratch and from the pre-trained network. Published numbers stand beside (CIFAR-10, ResNet-50, 1,000 or
-2,000 epochs). The last line is one JSON object.
+labels are from those that classes would give, by epoch; and EMA refinement at 80 % symmetric noise on 10,000 images
+of CIFAR-10, from scratch and from the pre-trained network. Published numbers stand beside (CIFAR-10, ResNet-50, 1,000
+or 2,000 epochs). The last line is one JSON object.
 
     python benchmarks/sane.py --data FOLDER             all of it, an hour on two cores with --jobs 2
     python benchmarks/sane.py --data FOLDER --quick     Fashion-MNIST, 2,000 images, 8 epochs, within ten minutes
@@ -30,8 +30,7 @@ import protocol
 import torch
 from torch import nn
 
-from holdfast import Crust, Method, Rows, Run, fit
-from holdfast.checkpoint import write_text
+from holdfast import Method, Rows, Run, fit
 from holdfast.compare import corrupted
 from holdfast.contrastive import (
     BYOL,
@@ -51,6 +50,8 @@ from holdfast.contrastive import (
 )
 from holdfast.contrastive.pretrain import sgd
 from holdfast.feed import PadCropFlip
+from holdfast.files import write_text
+from holdfast.methods import EMARefinement
 from holdfast.nets import build, load_body
 from holdfast.plots import COLOURS, save, tidy
 
@@ -90,9 +91,9 @@ PUBLISHED4 |= {"sane": "95.9"}
 """Table 4. The printed table has nine rows, some with the same marks; these are the first of each, and the best."""
 PUBLISHED1 = {"moco": "92.5 / 93.9", "simclr": "- / 94.0", "byol": "92.4 / 93.9", "i-mix": "- / 95.9"}
 PUBLISHED1 |= {"clsa": "93.4 / 94.9", "sane": "95.2 / 96.1"}
-"""Table 1: nearest neighbours / linear layer on CIFAR-10."""
+"""Table 1: k-NN accuracy / linear layer on CIFAR-10."""
 NOISE = 0.8
-HEAD = ("| | 50 neighbours (%) | linear (%) | published (%) |", "|---|---|---|---|")
+HEAD = ("| | k-NN accuracy (%) | linear (%) | published (%) |", "|---|---|---|---|")
 
 
 class Scale(NamedTuple):
@@ -109,7 +110,7 @@ class Scale(NamedTuple):
     linear: int
     tested: int
     least: float = 0.2
-    """The least share of an image in a view: half of a shoe in the middle of nothing is hard to tell from a bag."""
+    """The least fraction of an image in a view: half a shoe on an empty background looks much like a bag."""
 
 
 SCALES = {
@@ -224,7 +225,7 @@ def run(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def bridge(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
-    """CRUST and ordinary training at 80 % symmetric noise, from scratch and from features that saw no label."""
+    """EMA refinement and ordinary training at 80 % symmetric noise, from scratch and from pre-trained features."""
     scale = SCALES[trial.part]
     rows, test = load(options, scale)
     method = method_of(trial._replace(row="sane"), scale)
@@ -232,7 +233,7 @@ def bridge(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
     learnt = learn(trial, options, method, rows, None)
     line = {"cpu_seconds": round(time.process_time() - start, 1)}
     noisy = corrupted(rows, "symmetric", NOISE, trial.seed)
-    for name, make in (("crust", Crust), ("standard", Method)):
+    for name, make in (("ema_refinement", EMARefinement), ("standard", Method)):
         for kind in ("scratch", "pretrained"):
             torch.manual_seed(trial.seed)
             net = build(scale.net, rows.shape, 10)
@@ -296,7 +297,7 @@ def bridge_table(found: pd.DataFrame, part: str) -> str:
     scale = SCALES[part]
     text = [f"\n## From pre-training to {NOISE:.0%} symmetric noise ({scale.data}, {scale.rows:,} images)\n"]
     text += ["| | from scratch (%) | after SANE (%) |", "|---|---|---|"]
-    for name, title in (("crust", "CRUST"), ("standard", "ordinary")):
+    for name, title in (("ema_refinement", "EMA refinement"), ("standard", "ordinary")):
         told = [protocol.said(own[f"{name}_{start}"]) for start in ("scratch", "pretrained")]
         text.append(f"| {title} | " + " | ".join(told) + " |")
     return "\n".join(text) + "\n"
@@ -314,7 +315,7 @@ def picture(found: pd.DataFrame, part: str, path: Path) -> None:
     figure = Figure(figsize=(13.5, 4.6), layout="constrained")
     bars, line, labels = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))
     shown = [row for row in ROWS if (own["row"] == row).any() and (row not in TABLE5 or row == "sane")]
-    for shift, (column, title) in enumerate((("knn", "50 neighbours"), ("linear", "linear layer"))):
+    for shift, (column, title) in enumerate((("knn", "k-NN, k = 50"), ("linear", "linear layer"))):
         mean = [own[own["row"] == row][column].mean() for row in shown]
         spread = [own[own["row"] == row][column].std() if (own["row"] == row).sum() > 2 else 0 for row in shown]
         place = [k + 0.38 * shift for k in range(len(shown))]
@@ -328,7 +329,7 @@ def picture(found: pd.DataFrame, part: str, path: Path) -> None:
         (weight, own[own["row"] == row]["knn"].mean()) for weight, row in weights.items() if (own["row"] == row).any()
     ]
     line.plot(*zip(*known, strict=True), marker="o", color=COLOURS[0]) if known else None
-    line.set(xlabel="lambda", ylabel="accuracy of 50 neighbours (%)", title="Table 5")
+    line.set(xlabel="lambda", ylabel="k-NN accuracy (%)", title="Table 5")
     curves = own[own["row"] == "sane"]
     for name, colour, title in (("onehot", COLOURS[1], "one-hot"), ("refined", COLOURS[0], "refined")):
         for text in curves.get(f"{name}_labels", pd.Series(dtype=str)).dropna():
@@ -396,7 +397,7 @@ def main() -> None:
         figures["cifar"] = summary(found, "cifar")
     joined = found[found["row"] == "bridge"]
     if len(joined):
-        columns = [f"{name}_{how}" for name in ("crust", "standard") for how in ("scratch", "pretrained")]
+        columns = [f"{name}_{how}" for name in ("ema_refinement", "standard") for how in ("scratch", "pretrained")]
         figures["bridge"] = {name: round(float(joined[name].mean()), 2) for name in columns}
     protocol.close({**figures, **({"failed": failed} if failed else {})})
 

@@ -1,6 +1,6 @@
 """A summary of one million points: stochastic and distributed greedy, beside exact greedy on a part.
 
-A mixture of Gaussians with outliers in 64 dimensions, one point in a hundred chosen. Tells CPU and wall time and the
+A mixture of Gaussians with outliers in 64 dimensions, one point in a hundred chosen. Prints CPU and wall time and the
 peak memory of all processes beyond the input, the distance loss on a sample, and the loss against that of exact greedy
 on 20,000 of the points with the same share chosen. The last line is one JSON object.
 """
@@ -74,7 +74,7 @@ class Watch:
             self.megabytes = max(self.megabytes, self._look() - self._start)
 
     def _look(self) -> float:
-        """Megabytes held now; pages that processes share are counted once."""
+        """Megabytes in use now; pages that processes share are counted once."""
         parents = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():

@@ -3,7 +3,7 @@
 The first 50 classes of WebVision's Google images; tests are WebVision's own validation images and those of ImageNet.
 The paper trains Inception-ResNet-v2 for 90 epochs from a learning rate of 0.1, annealed at epochs 30 and 60, on
 coresets of half the data. What it leaves open is filled from its CIFAR experiments: batches of 128, SGD with a momentum
-of 0.9 and a weight decay of 0.0005, annealing by a factor of 10, random crops and flips. FOLDER holds `webvision` as
+of 0.9 and a weight decay of 0.0005, annealing by a factor of 10, random crops and flips. FOLDER has `webvision` as
 published and `imagenet` with the validation images of ILSVRC-2012. The last line is one JSON object with a key for each
 method. A stopped run goes on from its last epoch when it is started again.
 
@@ -92,7 +92,7 @@ class Scored:
 
 def main() -> None:
     parser = protocol.arguments(__doc__.splitlines()[0])
-    parser.set_defaults(methods="standard,crust-paper")
+    parser.set_defaults(methods="standard,crust")
     parser.add_argument("--imagenet-labels", type=Path, help="list of classes, if ImageNet's images lie side by side")
     parser.add_argument("--runs", type=Path, default=Path("runs/webvision"), help="folder for checkpoints")
     parser.add_argument("--batch-size", type=int, help="rows in a batch")
@@ -144,7 +144,7 @@ def load(options: argparse.Namespace, scale: Scale) -> tuple[Rows, dict[str, Row
     web, imagenet = Path(folder) / "webvision", Path(folder) / "imagenet"
     for path in (web, imagenet):
         if not path.is_dir():
-            raise SystemExit(f"{folder} holds no folder {path.name}")
+            raise SystemExit(f"{folder} has no folder {path.name}")
     rows, own = webvision.read(web, classes=scale.classes, image_size=scale.side)
     other = webvision.read_imagenet(imagenet, web / webvision.SYNSETS, rows.recipe, labels=options.imagenet_labels)
     return rows, {"webvision": own, "imagenet": other}
@@ -190,7 +190,7 @@ def told(line: Mapping[str, float]) -> str:
 
 
 def generate(folder: Path, classes: int) -> None:
-    """A folder of the published layouts: stripes whose direction tells the class, three labels in ten drawn anew."""
+    """A folder of the published layouts: stripes whose direction is the class, three labels in ten redrawn."""
     chance = np.random.default_rng(0)
     web, synsets = folder / "webvision", [f"n{k:08d}" for k in range(classes)]
     lists: dict[str, list[str]] = {webvision.TRAIN: [], webvision.TEST: []}

@@ -1,4 +1,4 @@
-"""Ordinary training beside CRUST on digits of which 40 % have a wrong label. No data beyond scikit-learn's own."""
+"""Ordinary training beside the default on digits of which 40 % have a wrong label. No data beyond scikit-learn's own."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rich.console import Console
 from sklearn.datasets import load_digits
 
 import holdfast
-from holdfast.cli import table_of
+from holdfast.cli.compare import table_of
 from holdfast.functional import Constant
-from holdfast.methods import METHODS
+from holdfast.methods import DEFAULT, METHODS
 from holdfast.progress import Bar
 
 
@@ -28,7 +28,7 @@ def main() -> None:
     out = Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
     summary = holdfast.compare(
         train,
-        {name: METHODS[name] for name in ("standard", "crust")},
+        {name: METHODS[name] for name in ("standard", DEFAULT)},
         "mlp",
         test=test,
         noise="symmetric",

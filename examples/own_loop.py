@@ -1,4 +1,4 @@
-"""A loop of your own: the method says what to train on and what the loss is, the rest stays yours."""
+"""A loop of your own: the method says what to train on and takes each step, the rest stays yours."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ import holdfast
 
 x, y = (torch.tensor(part) for part in load_digits(return_X_y=True))
 net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
-optimizer = torch.optim.Adam(net.parameters())
 
 feed = holdfast.Feed(holdfast.Rows(x.float() / 16, y, tuple("0123456789")))
-method = holdfast.Crust()
+method = holdfast.methods.PRLL()
 method.begin([net], feed)
+optimizer = torch.optim.Adam([*net.parameters(), *method.parameters()])
 for epoch in range(10):
-    for batch in method.batches([net], feed, epoch, 10):
-        optimizer.zero_grad()
-        step = method.loss([net], batch)
-        step.loss.backward()
-        optimizer.step()
-        method.after_step([net])
+    for batch in method.batches([net], feed, optimizer, epoch, 10):
+        method.step([net], batch, optimizer)
 
 correct = (method.predictor([net])(x.float() / 16).argmax(1) == y).float().mean().item()
 print(f"accuracy on the training rows: {correct:.3f}")

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from holdfast import HoldfastError, checkpoint
+from holdfast.files import write_tensors, written_aside
 
 
 def test_a_tree_comes_back_as_it_was(tmp_path):
@@ -37,7 +38,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     checkpoint.save(path, {"a": 1})
     with pytest.raises(HoldfastError, match="cannot checkpoint /b: object"):
         checkpoint.save(path, {"b": object()})
-    with pytest.raises(RuntimeError, match="in the middle"), checkpoint.written_aside(path) as aside:  # noqa: PT012
+    with pytest.raises(RuntimeError, match="in the middle"), written_aside(path) as aside:  # noqa: PT012
         aside.write_text("half")
         raise RuntimeError("in the middle")
     assert checkpoint.load(path) == {"a": 1}
@@ -50,7 +51,7 @@ def test_damaged_and_foreign_files_are_named(tmp_path):
     path.write_bytes(path.read_bytes()[:60])
     with pytest.raises(HoldfastError, match="is damaged"):
         checkpoint.load(path)
-    checkpoint.write_tensors(path, {"w": torch.ones(1)})
+    write_tensors(path, {"w": torch.ones(1)})
     with pytest.raises(HoldfastError, match="not a checkpoint"):
         checkpoint.load(path)
     with pytest.raises(HoldfastError, match="is missing"):

@@ -19,13 +19,13 @@ from typer.testing import CliRunner
 
 from holdfast import (
     Crust,
+    EMARefinement,
     HoldfastError,
     Method,
     NoisyValidationStop,
     Plan,
     Rows,
     Run,
-    Stack,
     Weigh,
     checkpoint,
     fit,
@@ -36,7 +36,7 @@ from holdfast.errors import Died, Diverged
 from holdfast.feed import PadCropFlip
 from holdfast.functional import keep_count, smallest
 from holdfast.launch import gloo_interface
-from holdfast.ranks import Ranks, here
+from holdfast.ranks import Ranks, get_ranks
 
 pytestmark = pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="torch has no gloo here")
 
@@ -88,10 +88,6 @@ class SmallLoss(Weigh):
         return [weight]
 
 
-PAPER = {"select": "facility", "weights": "cluster", "mix": "cluster", "rest": "drop", "memory": 0, "average": 0}
-AUTHORS = {"group": "observed", "proxy": "features", "weights": "radius", "radius": 0.2, "mix": "same_label"}
-
-
 def many_blobs(count):
     """Groups of more rows than centrality compares with, so that choosing in them draws."""
     source = torch.Generator().manual_seed(5)
@@ -106,21 +102,17 @@ def many_blobs(count):
     [
         # 240 rows in batches of 49: parts of 25 and 24 rows, and a short last batch.
         (Method, {"batch_size": 49}),
-        (lambda: Crust(warmup=1), {}),
-        (lambda: Crust(0.5, warmup=1, **PAPER), {"optimizer": SGD}),
-        (lambda: Crust(0.6, warmup=1, **AUTHORS), {}),
-        (lambda: Crust(0.6, warmup=1, mix="cluster", rest="drop"), {"rows": many_blobs(3600), "batch_size": 400}),
-        (lambda: Crust(warmup=1, bins=3), {"rows": "line"}),
+        (lambda: EMARefinement(warmup=1), {}),
+        (lambda: Crust(0.6, select="central", warmup=1), {"rows": many_blobs(3600), "batch_size": 400}),
+        (lambda: Crust(warmup=1, bins=3), {"rows": "line", "optimizer": SGD}),
         (Twins, {"batch_size": 49}),
         (Tempered, {"optimizer": SGD}),
         (SmallLoss, {"batch_size": 49}),
-        (lambda: Stack(Crust(warmup=1), NoisyValidationStop(0.2, patience=1)), {"epochs": 12}),
+        (lambda: EMARefinement(warmup=1), {"epochs": 12, "stop": NoisyValidationStop(0.2, patience=1)}),
     ],
     ids=[
         "ordinary",
-        "crust",
-        "paper",
-        "authors",
+        "ema refinement",
         "large groups",
         "regression",
         "two networks",
@@ -138,7 +130,7 @@ def test_two_processes_train_what_one_trains(blobs, line, make, settings):
     one, two = (train(rows, method, devices, **settings) for devices, method in zip((1, 2), methods, strict=True))
     for name, value in one.net.state_dict().items():
         torch.testing.assert_close(two.net.state_dict()[name], value, rtol=1e-4, atol=1e-5)
-    assert (one.stopped, one.kept) == (two.stopped, two.kept)
+    assert (one.stopped, one.best_epoch) == (two.stopped, two.best_epoch)
     timed = ["seconds", "cpu_seconds"]
     pd.testing.assert_frame_equal(two.history.drop(columns=timed), one.history.drop(columns=timed), rtol=1e-4)
     pd.testing.assert_frame_equal(two.ledger, one.ledger, rtol=1e-3, atol=1e-4)
@@ -155,7 +147,7 @@ class Spy(Crust):
     """Each process writes down what it was given to do."""
 
     def __init__(self, folder):
-        super().__init__(0.6, warmup=1, rest="drop")
+        super().__init__(0.6, warmup=1, partners=0)
         self.folder = folder
         self.seen = {"batches": [], "groups": []}
 
@@ -163,14 +155,14 @@ class Spy(Crust):
         self.seen["batches"].append(batch.index.tolist())
         return super().loss(nets, batch)
 
-    def _choose_in(self, rows, points, size, data):
+    def _choose_in(self, rows, points, size, generator):
         self.seen["groups"].append(rows.tolist())
-        super()._choose_in(rows, points, size, data)
+        super()._choose_in(rows, points, size, generator)
 
-    def after_epoch(self, nets):
+    def after_step(self, nets):
         evaluated = [part.evaluated for part in nets[0].modules() if isinstance(part, Counting)]
         told = {**self.seen, "kept": self.kept.tolist(), "evaluated": evaluated[0]}
-        Path(self.folder, f"{here().rank}.json").write_text(json.dumps(told))
+        Path(self.folder, f"{get_ranks().rank}.json").write_text(json.dumps(told))
 
 
 class Counting(nn.Linear):
@@ -202,16 +194,14 @@ def test_each_process_does_its_share_and_all_know_the_plan(blobs, tmp_path):
 
 
 def test_outputs_are_computed_in_parts(blobs, tmp_path):
-    method = Spy(str(tmp_path))
-    method.average = 0  # so that the counting network itself is the one that planning asks
-    fit(blobs, method, Counting(2, 3), epochs=2, batch_size=24, devices=2, device="cpu")
+    fit(blobs, Spy(str(tmp_path)), Counting(2, 3), epochs=2, batch_size=24, devices=2, device="cpu")
     evaluated = [json.loads((tmp_path / f"{rank}.json").read_text())["evaluated"] for rank in (0, 1)]
     assert evaluated == [120, 120]
 
 
 def test_work_is_dealt_by_size():
     pieces = [50, 10, 40, 30, 20, 10]
-    owners = Ranks(0, 3).deal(pieces)
+    owners = Ranks(0, 3).assign(pieces)
     loads = [sum(piece for piece, owner in zip(pieces, owners, strict=True) if owner == k) for k in range(3)]
     assert sorted(loads) == [50, 50, 60]
     shares = [Ranks(rank, 3).share(10) for rank in range(3)]
@@ -249,7 +239,7 @@ def bars(tmp_path_factory):
 def fit_bars(path, out, **settings):
     rows, test = read(path)
     chosen = {"epochs": 8, "batch_size": 51, "seed": 2, "augment": PadCropFlip(), "device": "cpu", **settings}
-    return fit(rows, Crust(), f"{__name__}:own_net", test=test, devices=2, strategy="ddp", out=out, **chosen)
+    return fit(rows, EMARefinement(), f"{__name__}:own_net", test=test, devices=2, strategy="ddp", out=out, **chosen)
 
 
 def processes_under(parent):
@@ -344,7 +334,7 @@ class Fails(Method):
         self.rank = rank
 
     def before_epoch(self, nets, data, epoch, epochs):
-        if epoch < 2 or here().rank != self.rank:
+        if epoch < 2 or get_ranks().rank != self.rank:
             return
         if self.how == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -381,12 +371,12 @@ def test_a_process_that_fails_ends_the_run_soon(blobs, tmp_path, how, rank, erro
 class Explodes(Method):
     def loss(self, nets, batch):
         step = super().loss(nets, batch)
-        return step._replace(loss=step.loss * (torch.nan if here().rank else 1))
+        return step._replace(loss=step.loss * (torch.nan if get_ranks().rank else 1))
 
 
 class Disagrees(Method):
     def plan(self, nets, data):
-        return Plan(torch.arange(len(data) - here().rank))
+        return Plan(torch.arange(len(data) - get_ranks().rank))
 
 
 @pytest.mark.parametrize(
@@ -421,7 +411,7 @@ class Heard:
 
 
 def height(epoch, net):
-    return {"height": float(next(net.parameters()).shape[0]), "rank": float(here().rank)}
+    return {"height": float(next(net.parameters()).shape[0]), "rank": float(get_ranks().rank)}
 
 
 def test_what_is_given_is_trained_and_progress_heard(blobs):
@@ -436,7 +426,7 @@ def test_what_is_given_is_trained_and_progress_heard(blobs):
     assert run.history["height"].tolist() == [16, 16]
     assert run.history["rank"].tolist() == [0, 0]
     assert not dist.is_initialized()
-    assert here().count == 1
+    assert get_ranks().count == 1
 
 
 @pytest.mark.parametrize(

@@ -29,14 +29,14 @@ def test_it_runs(name, tmp_path):
     assert run(name, tmp_path)
 
 
-def test_the_demo_shows_crust_ahead(tmp_path):
+def test_the_demo_shows_the_default_ahead(tmp_path):
     assert "standard" in run("demo.py", tmp_path)
     (out,) = (tmp_path / "runs").iterdir()
     assert (out / "curves.png").stat().st_size > 10_000
     import pandas as pd
 
     summary = pd.read_csv(out / "summary.csv", index_col="method")
-    assert summary.loc["crust", "last10"] > summary.loc["standard", "last10"] + 0.05
+    assert summary.loc["ema-refinement", "last10"] > summary.loc["standard", "last10"] + 0.05
 
 
 def test_the_readme_shows_the_loop_of_the_example():

@@ -4,7 +4,7 @@ import torch
 
 from holdfast import Classification, Plan, Regression
 from holdfast.ledger import Ledger
-from holdfast.method import Batch, Step
+from holdfast.types import Batch, Step
 
 
 def test_the_ledger_equals_a_loop():

@@ -1,9 +1,25 @@
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from holdfast import Feed, HoldfastError, Method, Plan, Rows, Stack, Stage, Weigh, check_method, fit
-from holdfast.method import Batch, Epoch, Verdict
+from holdfast import (
+    GCE,
+    SCE,
+    Feed,
+    HoldfastError,
+    Method,
+    NormClip,
+    Plan,
+    Rows,
+    Stack,
+    Stage,
+    TRevision,
+    Weigh,
+    check_method,
+    fit,
+)
+from holdfast.types import Batch
 
 
 def begun(method, rows, batch_size=20):
@@ -63,32 +79,42 @@ class Planner(Method):
         return Plan(torch.arange(5))
 
 
-class Stopper(Method):
-    def __init__(self, after=1):
+class Counter(Method):
+    def __init__(self, start=0):
         super().__init__()
-        self.after = after
-        self.register_buffer("ended", torch.zeros(()))
+        self.start = start
+        self.register_buffer("steps", torch.tensor(start))
 
-    def judge(self, epoch):
-        self.ended += 1
-        return Verdict(bool(self.ended == 1), "enough" if self.ended >= self.after else "")
+    def after_step(self, nets):
+        self.steps += 1
 
 
 def test_a_stack_composes_and_clashes_raise(blobs):
-    stack = Stack(Planner(), Stopper(2))
+    stack = Stack(Planner(), Counter(2))
     nets, feed = begun(stack, blobs)
     assert stack.plan(nets, feed).index.tolist() == [0, 1, 2, 3, 4]
-    epoch = Epoch(0, 10, nets[0], feed, 0.5, 0.5, 1.0)
-    assert stack.judge(epoch) == Verdict(True, "")
-    assert stack.judge(epoch) == Verdict(False, "enough")
-    assert repr(stack) == "Stack(Planner(), Stopper(after=2))"
+    stack.after_step(nets)
+    assert int(stack.parts()[1].steps) == 3
+    assert repr(stack) == "Stack(Planner(), Counter(start=2))"
     with pytest.raises(HoldfastError, match="both define plan"):
         Stack(Planner(), Planner())
     with pytest.raises(HoldfastError, match="both define loss"):
         Stack(Halves(), Halves())
+    with pytest.raises(HoldfastError, match="both define loss"):
+        Stack(GCE(), SCE())  # each has losses of its own
 
 
-@pytest.mark.parametrize("method", [Method(), Stack(Planner(), Stopper(5)), Stopper(3)], ids=repr)
+def test_a_stack_among_the_members_stands_for_its_own():
+    inner = Stack(Planner(), Counter(1))
+    outer = Stack(inner, Counter(4))
+    assert repr(outer) == "Stack(Planner(), Counter(start=1), Counter(start=4))"
+    with pytest.raises(HoldfastError, match="both define plan"):
+        Stack(inner, Planner())
+
+
+@pytest.mark.parametrize(
+    "method", [Method(), Stack(Planner(), Counter(5)), Stack(Stack(Counter()), Planner())], ids=repr
+)
 @pytest.mark.parametrize("regression", [False, True])
 def test_the_contract_holds(method, regression):
     check_method(method, regression=regression)
@@ -134,6 +160,49 @@ class Divides(Method):
         return step._replace(loss=step.loss / batch.weight.sum())
 
 
+class IgnoresWeight(Method):
+    def loss(self, nets, batch):
+        return super().loss(nets, batch._replace(weight=torch.ones_like(batch.weight)))
+
+
+class IgnoresWeightLater(Method):
+    epoch = 0
+
+    def before_epoch(self, nets, data, epoch, epochs):
+        self.epoch = epoch
+
+    def loss(self, nets, batch):
+        weight = batch.weight if self.epoch < 2 else torch.ones_like(batch.weight)
+        return super().loss(nets, batch._replace(weight=weight))
+
+
+class Misspelt(Method):
+    def befor_epoch(self, nets, data, epoch, epochs):
+        raise AssertionError("never called")
+
+
+class Reseeds(Method):
+    def plan(self, nets, data):
+        torch.manual_seed(0)
+        return Plan(torch.randperm(len(data)))
+
+
+class ReseedsNumpy(Method):
+    def before_epoch(self, nets, data, epoch, epochs):
+        np.random.seed(epoch)  # noqa: NPY002
+
+
+class WeighsInVain(Method):
+    def weigh(self, outputs, batch):
+        return [torch.zeros(len(batch.y))]
+
+
+class Renames(Method):
+    def __init__(self, rate=0.2):
+        super().__init__()
+        self._rate = rate
+
+
 @pytest.mark.parametrize(
     ("broken", "words"),
     [
@@ -142,6 +211,13 @@ class Divides(Method):
         (FirstRow(), "order of the rows"),
         (Forgetful(), "saved and loaded"),
         (Divides(), "nothing counts"),
+        (IgnoresWeight(), "ignores batch.weight"),
+        (IgnoresWeightLater(), "ignores batch.weight"),
+        (Misspelt(), "befor_epoch is no hook.*did you mean before_epoch"),
+        (Reseeds(), "changes the global random state"),
+        (ReseedsNumpy(), "changes the global random state"),
+        (WeighsInVain(), "derive from Weigh"),
+        (Renames(), "takes 'rate' and keeps it under another name"),
     ],
 )
 def test_the_check_finds_what_is_broken(broken, words):
@@ -157,6 +233,48 @@ def test_the_check_finds_a_neutral_setting_that_is_not():
 def test_rows_name_what_is_wrong():
     with pytest.raises(HoldfastError, match=r"2 rows \(1, 2\) hold NaN or infinite"):
         Rows(torch.tensor([[0.0], [torch.nan], [torch.inf]]), torch.tensor([0, 1, 0]), ("a", "b"))
+
+
+def trained_by_hand(method, rows, epochs=6, rate=0.1):
+    """A loop of one's own."""
+    torch.manual_seed(0)
+    net, feed = nn.Linear(2, 3), Feed(rows, batch_size=40)
+    method.begin([net], feed)
+    optimizer = torch.optim.SGD([*net.parameters(), *method.parameters()], lr=rate)
+    for epoch in range(epochs):
+        for batch in method.batches([net], feed, optimizer, epoch, epochs):
+            method.step([net], batch, optimizer)
+    return net
+
+
+@pytest.mark.parametrize("make", [lambda: NormClip(1e-6), lambda: Stack(NormClip(1e-6))])
+def test_no_hook_goes_missing_in_a_loop_of_ones_own(blobs, make):
+    clipped, ordinary = trained_by_hand(make(), blobs), trained_by_hand(Method(), blobs)
+    torch.manual_seed(0)
+    start = nn.Linear(2, 3)
+    assert (clipped.weight - start.weight).norm() < 1e-4 < (ordinary.weight - start.weight).norm()
+
+
+def test_a_loop_of_ones_own_trains_what_fit_trains(blobs):
+    def optimizer(parameters):
+        return torch.optim.SGD(parameters, lr=0.1)
+
+    for make in (Method, lambda: TRevision(estimate=2, pace=0.5), lambda: GCE(truncate=0.4, start=2, every=1)):
+        torch.manual_seed(0)
+        net = nn.Linear(2, 3)
+        run = fit(
+            blobs, make(), net, epochs=6, batch_size=40, optimizer=optimizer, schedule=lambda share: 1.0, device="cpu"
+        )
+        by_hand = trained_by_hand(make(), blobs)
+        torch.testing.assert_close(by_hand.weight, run.net.weight)
+
+
+def test_parameters_of_a_methods_own_must_be_optimised(blobs):
+    method, net, feed = TRevision(), nn.Linear(2, 3), Feed(blobs, batch_size=40)
+    method.begin([net], feed)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pytest.raises(HoldfastError, match=r"\(change\) that the optimizer does not have.*\*method.parameters"):
+        method.step([net], next(iter(feed.batches())), optimizer)
 
 
 class TwoStages(Method):
@@ -186,6 +304,6 @@ def test_a_stage_starts_schedule_and_optimizer_anew():
     rates = [rate for rate, _ in seen]
     assert rates == pytest.approx([1, 0.5, 0.1, 0.1, 0.05, 0.05])
     assert [remembers for _, remembers in seen] == [False, True, False, True, True, True]
-    assert Stack(TwoStages(), Stopper(99)).stages(6) == (Stage(0), Stage(2, 0.1))
+    assert Stack(TwoStages(), Counter()).stages(6) == (Stage(0), Stage(2, 0.1))
     with pytest.raises(HoldfastError, match="both define stages"):
         Stack(TwoStages(), TwoStages())

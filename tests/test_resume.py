@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast import checkpoint
+from holdfast.files import read_tensors
 
 SCRIPT = textwrap.dedent(
     """
@@ -80,8 +80,8 @@ def run(script: Path, out: Path, moment: str = "never") -> subprocess.CompletedP
 
 
 def same(one: Path, two: Path) -> None:
-    first, _ = checkpoint.read_tensors(one / "model.safetensors")
-    second, _ = checkpoint.read_tensors(two / "model.safetensors")
+    first, _ = read_tensors(one / "model.safetensors")
+    second, _ = read_tensors(two / "model.safetensors")
     assert first.keys() == second.keys()
     for name in first:
         assert torch.equal(first[name], second[name]), name

@@ -1,7 +1,11 @@
-"""Holdfast trains neural networks on data whose labels are partly wrong, and finds the wrong labels."""
+"""Holdfast trains neural networks on data whose labels are partly wrong, and finds the wrong labels.
 
-__version__ = "0.1.0"
+Methods are in ``holdfast.methods`` and stop rules in ``holdfast.stop``; both can be had from here by name as well.
+"""
 
+from typing import Any
+
+from holdfast import methods, stop
 from holdfast.check import check_method
 from holdfast.compare import compare
 from holdfast.data import Rows, read
@@ -10,98 +14,48 @@ from holdfast.feed import Feed
 from holdfast.fit import fit
 from holdfast.functional.reduce import robust_mean
 from holdfast.issues import find_label_issues
-from holdfast.method import Batch, Epoch, Method, Plan, Stack, Stage, Step, Verdict, Weigh
-from holdfast.methods import (
-    AUM,
-    D2L,
-    ELR,
-    GCE,
-    INCV,
-    LDMI,
-    PRLG,
-    PRLL,
-    SCE,
-    SPL,
-    Backward,
-    Bootstrap,
-    ConfidentLearning,
-    CoPRLL,
-    CoTeaching,
-    CoTeachingPlus,
-    Crust,
-    Decoupling,
-    DivideMix,
-    ELRPlus,
-    Forward,
-    Huber,
-    IndividualClip,
-    JoCoR,
-    MentorNet,
-    MinSGD,
-    NormClip,
-    SelfLabelRefinery,
-    Sever,
-    TRevision,
-)
+from holdfast.method import Method, Weigh
 from holdfast.run import Run
-from holdfast.stop import DistanceStop, NoisyValidationStop, TheoryStop, TrainAccuracyStop
+from holdfast.stack import Stack
+from holdfast.stop import StopRule
 from holdfast.task import Classification, Regression, Task
+from holdfast.types import Batch, Epoch, Plan, Stage, Step, Verdict
+from holdfast.version import __version__
 
 __all__ = [
-    "AUM",
-    "D2L",
-    "ELR",
-    "GCE",
-    "INCV",
-    "LDMI",
-    "PRLG",
-    "PRLL",
-    "SCE",
-    "SPL",
-    "Backward",
     "Batch",
-    "Bootstrap",
     "Classification",
-    "CoPRLL",
-    "CoTeaching",
-    "CoTeachingPlus",
-    "ConfidentLearning",
-    "Crust",
-    "Decoupling",
-    "DistanceStop",
-    "DivideMix",
-    "ELRPlus",
     "Epoch",
     "Feed",
-    "Forward",
     "HoldfastError",
-    "Huber",
-    "IndividualClip",
-    "JoCoR",
-    "MentorNet",
     "Method",
-    "MinSGD",
-    "NoisyValidationStop",
-    "NormClip",
     "Plan",
     "Regression",
     "Rows",
     "Run",
-    "SelfLabelRefinery",
-    "Sever",
     "Stack",
     "Stage",
     "Step",
-    "TRevision",
+    "StopRule",
     "Task",
-    "TheoryStop",
-    "TrainAccuracyStop",
     "Verdict",
     "Weigh",
+    "__version__",
     "check_method",
     "compare",
     "find_label_issues",
     "fit",
+    "methods",
     "read",
     "robust_mean",
+    "stop",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Methods and stop rules by their own names: ``holdfast.Crust``."""
+    for room in (methods, stop):
+        found = getattr(room, name, None)
+        if isinstance(found, type):
+            return found
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import copy
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from inspect import isfunction
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import SGD
 
 from holdfast.data.rows import Rows
+from holdfast.errors import HoldfastError
 from holdfast.feed import Feed, task_for
 from holdfast.fit import fit
-from holdfast.method import Batch, Method, Plan
+from holdfast.method import Method, Weigh
+from holdfast.types import Batch, Plan
 
 ROWS, WIDTH, CLASSES = 48, 6, 3
+SEED = 987_654_321
+"""Of the global random state while a method plans: a seed that no method would set by itself."""
 
 
 def check_method(
@@ -30,7 +41,9 @@ def check_method(
     >>> check_method(Method())
     """
     rows = _rows(regression).without_labels() if unlabelled else _rows(regression)
-    for check in (_gradients, _inputs_kept, _order, _saved, _copied, _small):
+    _hooks(method)
+    _settings(method)
+    for check in (_gradients, _inputs_kept, _order, _saved, _copied, _small, _weights, _random_state):
         check(copy.deepcopy(method), rows)
     _trains(copy.deepcopy(method), rows)
     if neutral is not None:
@@ -59,6 +72,27 @@ def _begun(method: Method, rows: Rows, batch_size: int = 12) -> tuple[Method, li
 
 def _batch(method: Method, nets: list[nn.Module], feed: Feed) -> Batch:
     return next(iter(feed.batches(method.plan(nets, feed), method.views)))
+
+
+def _hooks(method: Method) -> None:
+    """A hook under another name, or of another base, would never be called."""
+    hooks = [name for name, item in vars(Method).items() if isfunction(item) and not name.startswith("_")]
+    for owner in (cls for cls in type(method).__mro__ if issubclass(cls, Method) and cls is not Method):
+        for name, item in vars(owner).items():
+            inherited = any(hasattr(base, name) for base in owner.__mro__[1:])
+            if isfunction(item) and not name.startswith("_") and not inherited:
+                close = get_close_matches(name, hooks, n=1, cutoff=0.8)
+                meant = "".join(close)
+                assert not close, f"{owner.__name__}.{name} is no hook and is never called; did you mean {meant}?"
+    weighs = hasattr(type(method), "weigh") and not isinstance(method, Weigh)
+    assert not weighs, f"{type(method).__name__}.weigh is never called; derive from Weigh instead of Method"
+
+
+def _settings(method: Method) -> None:
+    try:
+        method.settings()
+    except HoldfastError as error:
+        raise AssertionError(str(error)) from None
 
 
 def _gradients(method: Method, rows: Rows) -> None:
@@ -119,10 +153,10 @@ def _saved(method: Method, rows: Rows) -> None:
 
 
 def _copied(method: Method, rows: Rows) -> None:
-    told = repr(method)
-    assert repr(copy.deepcopy(method)) == told, f"a copy of {told} describes itself differently"
+    call = repr(method)
+    assert repr(copy.deepcopy(method)) == call, f"a copy of {call} describes itself differently"
     method, _, _ = _begun(method, rows)
-    assert repr(method) == told, f"{told} describes itself differently once it has begun"
+    assert repr(method) == call, f"{call} describes itself differently once it has begun"
 
 
 def _small(method: Method, rows: Rows) -> None:
@@ -135,6 +169,55 @@ def _small(method: Method, rows: Rows) -> None:
         batch = next(iter(feed.batches(one._replace(weight=weight), method.views)))
         loss = method.loss(nets, batch).loss
         assert bool(torch.isfinite(loss)), f"{method!r} makes {loss} of {words}"
+
+
+def _weights(method: Method, rows: Rows) -> None:
+    """Examples whose weight is zero teach nothing, in the first epoch and later ones."""
+    method, nets, feed = _begun(method, rows)
+    optimizer = SGD([*(p for net in nets for p in net.parameters()), *_own(method)], lr=0.1)
+    for epoch in range(3):
+        for batch in method.batches(nets, feed, optimizer, epoch, 3):
+            method.zero_grad()
+            for net in nets:
+                net.zero_grad()
+            twin = copy.deepcopy(method)
+            loss = twin.loss(nets, batch._replace(weight=torch.zeros_like(batch.weight))).loss
+            loss.backward()
+            left = [p.grad for net in nets for p in net.parameters() if p.grad is not None]
+            still = all(not bool(gradient.any()) for gradient in left)
+            assert still, f"the loss of {method!r} ignores batch.weight: examples of no weight have a gradient"
+            method.step(nets, batch, optimizer)
+
+
+def _random_state(method: Method, rows: Rows) -> None:
+    """A plan draws from the feed's generator, which is the same in all processes and is saved."""
+    method, nets, feed = _begun(method, rows)
+    for epoch in range(3):
+        with _global_random_state_kept(f"{method!r} changes the global random state when it plans"):
+            method.before_epoch(nets, feed, epoch, 3)
+            method.plan(nets, feed)
+
+
+@contextmanager
+def _global_random_state_kept(words: str) -> Iterator[None]:
+    """Fail where a block draws from, or seeds, what torch, NumPy and Python draw from."""
+    saved = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        torch.manual_seed(SEED)
+        random.seed(SEED)
+        np.random.seed(SEED)  # noqa: NPY002
+        before = _drawn()
+        yield
+        assert _drawn() == before, f"{words}; draw from data.generator"
+    finally:
+        torch.set_rng_state(saved[0])
+        random.setstate(saved[1])
+        np.random.set_state(saved[2])  # noqa: NPY002
+
+
+def _drawn() -> tuple[bytes, object, str]:
+    numbers = repr(np.random.get_state(legacy=True))  # noqa: NPY002
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), numbers
 
 
 def _trains(method: Method, rows: Rows) -> None:
@@ -155,6 +238,10 @@ def _equals_ordinary(neutral: Method, rows: Rows) -> None:
 def _net(rows: Rows) -> nn.Module:
     torch.manual_seed(2)
     return nn.Sequential(nn.Linear(WIDTH, 8), nn.Tanh(), nn.Linear(8, task_for(rows).outputs))
+
+
+def _own(method: Method) -> list[nn.Parameter]:
+    return [parameter for parameter in method.parameters() if parameter.requires_grad]
 
 
 def _tensors(value: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -1,60 +1,20 @@
-"""Checkpoints: one file that holds all of a run's state, written aside and renamed, without a pickle."""
+"""Checkpoints: one file that holds all of a run's state, without a pickle."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as pack
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
+from holdfast.files import read_tensors, write_tensors
 
 FORMAT = "2"
-
-
-@contextmanager
-def written_aside(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path``, renamed to it once the block has ended well and the bytes are on disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield aside
-        with open(aside, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    with written_aside(path) as aside:
-        aside.write_text(text, encoding="utf-8")
-
-
-def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] | None = None) -> None:
-    # Clones, because the format refuses tensors that share memory (tied weights do).
-    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with written_aside(path) as aside:
-        aside.write_bytes(pack(whole, notes))
-
-
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
-    except FileNotFoundError:
-        raise HoldfastError(f"{path} is missing") from None
-    except (SafetensorError, OSError) as error:
-        raise HoldfastError(f"{path} is damaged ({error}); remove it and start again") from None
 
 
 def save(path: Path, state: dict[str, Any]) -> None:

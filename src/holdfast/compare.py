@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 from torch import nn
 
-from holdfast.checkpoint import written_aside
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
+from holdfast.files import written_aside
 from holdfast.fit import fit
 from holdfast.jobs import Failed, run_jobs
 from holdfast.method import Method
@@ -86,7 +86,7 @@ def compare(
     lines, histories = [], {}
     for name in methods:
         runs = [(seed, found[f"{name}-{seed}"]) for seed in range(seeds) if f"{name}-{seed}" not in failed]
-        lines += [{"method": name, "seed": seed, **told} for seed, (_, told) in runs]
+        lines += [{"method": name, "seed": seed, **scores} for seed, (_, scores) in runs]
         if runs:
             histories[name] = [history for _, (history, _) in runs]
     table = pd.DataFrame(lines)
@@ -96,9 +96,14 @@ def compare(
         for file, frame in (("runs.csv", table.set_index("method")), ("summary.csv", _flat(summary))):
             with written_aside(folder / file) as aside:
                 frame.to_csv(aside)
-        told = "labels as given" if noise is None else f"{noise} noise of {rate:.0%}"
+        noise_text = "labels as given" if noise is None else f"{noise} noise of {rate:.0%}"
         metric = "accuracy" if rows.classes is not None else "R2"
-        curves(histories, folder / "curves.png", title=f"{told}, {seeds} seed{'s' if seeds > 1 else ''}", metric=metric)
+        curves(
+            histories,
+            folder / "curves.png",
+            title=f"{noise_text}, {seeds} seed{'s' if seeds > 1 else ''}",
+            metric=metric,
+        )
     summary.attrs["failed"] = failed
     return summary
 

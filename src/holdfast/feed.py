@@ -14,9 +14,10 @@ from torch.utils.data import DataLoader, Dataset
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.functional.capture import penultimate
-from holdfast.method import Batch, Plan
-from holdfast.ranks import here
+from holdfast.functional.row_randomness import row_uniforms
+from holdfast.ranks import get_ranks
 from holdfast.task import Task, task_of
+from holdfast.types import Batch, Plan
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 Augments = Augment | Sequence[Augment]
@@ -108,7 +109,7 @@ class Feed:
         self.augment = augment
         self.device = torch.device(device)
         self.generator = torch.Generator().manual_seed(seed)
-        self.ranks = here()
+        self.ranks = get_ranks()
         self._chance = self.generator
         self._x = rows.x
         self._workers = workers
@@ -231,10 +232,22 @@ def evaluate(net: nn.Module, inputs: Iterator[Tensor]) -> Tensor:
 
 def outputs_of(net: nn.Module, x: Tensor | Dataset[Any], device: torch.device | str, workers: int = 0) -> Tensor:
     """(N, q) outputs for all rows in order; of several processes each computes its part."""
-    ranks, count = here(), len(x)  # type: ignore[arg-type]
+    ranks, count = get_ranks(), len(x)  # type: ignore[arg-type]
     if count < ranks.count:
         return evaluate(net, inputs_of(x, device, workers))
     return ranks.gather(evaluate(net, inputs_of(x, device, workers, ranks.share(count))))
+
+
+def outputs_on(net: nn.Module, data: Feed, rows: Tensor) -> Tensor:
+    """(M, q) outputs of a network for some rows, in evaluation mode."""
+    return evaluate(net, (x for _, x in data.chunks(rows))).float()
+
+
+def random_rows(count: int, data: Feed) -> Tensor:
+    """(N,) marks of so many rows drawn at random: the same for one seed."""
+    marks = torch.zeros(len(data), dtype=torch.bool)
+    marks[row_uniforms(len(data), data.generator.initial_seed(), 0).argsort()[:count]] = True
+    return marks.to(data.device)
 
 
 def as_float(x: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -11,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Adam, Optimizer
 
 from holdfast import checkpoint
+from holdfast.config import RunConfig, optimizer_part, plain, plain_parts, schedule_part
 from holdfast.data.rows import Rows, as_rows
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.feed import Augments, Feed, task_for
@@ -25,11 +28,15 @@ from holdfast.launch import check_devices, launch
 from holdfast.ledger import Ledger
 from holdfast.method import Method
 from holdfast.nets import build, load_body, reset_parameters
+from holdfast.noise_model import noise_model
 from holdfast.progress import Progress, Silent
-from holdfast.ranks import here
-from holdfast.run import START, Run, RunFolder, describe, pretrained_body
+from holdfast.ranks import get_ranks
+from holdfast.reviewed import ReviewedLabels
+from holdfast.run import Run, pretrained_body
+from holdfast.run_folder import RunFolder
+from holdfast.stop.rule import StopRule
 from holdfast.training import Training, bare, coverage, test_score, weights_of
-from holdfast.trusted import Trusting
+from holdfast.version import __version__
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -50,6 +57,7 @@ class Job:
     rows: Rows
     held_out: Rows | None
     method: Method
+    stop: StopRule | None
     nets: list[nn.Module]
     optimizer: MakeOptimizer
     schedule: Schedule
@@ -57,7 +65,7 @@ class Job:
     feeding: dict[str, Any]
     engine: dict[str, Any]
     folder: RunFolder | None
-    asked: dict[str, Any]
+    config: RunConfig
     tensorboard: bool
     watch: Watch | None
     going_on: bool = False
@@ -69,6 +77,7 @@ def fit(
     method: Method | None = None,
     net: nn.Module | str = "auto",
     *,
+    stop: StopRule | None = None,
     pretrained: str | Path | None = None,
     test: Rows | tuple[Any, Any] | None = None,
     epochs: int = 30,
@@ -94,6 +103,7 @@ def fit(
     ----------
     data: ``Rows``, or a pair (inputs, labels) of arrays or tensors; float labels of two dimensions are targets.
     method: how to train; None is ordinary training.
+    stop: when to stop, and which epoch to return; None trains to the end and returns the last one.
     net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``.
     pretrained: folder of a run whose network, all but its head, each network starts from; "auto" is then its kind.
     test: rows to score after each epoch. Their score is reported and never used.
@@ -117,38 +127,62 @@ def fit(
     accelerator = check_devices(devices, strategy, device, batch_size)
     rows = as_rows(data)
     held_out = None if test is None else as_rows(test, like=rows)
-    method = _trusting(method or Method(), rows, devices)
+    method, schedule = method or Method(), schedule or Cosine()
     torch.manual_seed(seed)
     if held_out is not None and rows.unlabelled:
         raise HoldfastError("rows without labels have no test score; pass watch (holdfast.contrastive.Probe)")
     spec, nets = _networks(net, method.networks, rows, pretrained)
     folder = None if out is None else RunFolder(Path(out))
-    asked = describe(
-        rows, method, spec, nets[0],
-        epochs=epochs, batch_size=batch_size, seed=seed, precision=precision, devices=devices,
-        **({} if pretrained is None else {"pretrained": str(pretrained)}),
+    config = RunConfig(
+        method=plain(method), stop=plain(stop), net=spec, network=type(nets[0]).__name__,
+        parameters=sum(parameter.numel() for parameter in nets[0].parameters()),
+        pretrained=None if pretrained is None else str(pretrained),
+        optimizer=optimizer_part(optimizer([parameter for each in nets for parameter in each.parameters()])),
+        schedule=schedule_part(schedule), augment=plain_parts(augment), epochs=epochs, batch_size=batch_size, seed=seed,
+        precision=precision, device=device, devices=devices, strategy=strategy, workers=workers, **_described(rows),
     )  # fmt: skip
-    saved = None if folder is None else folder.open(asked, resume=resume)
+    saved = None if folder is None else folder.open(config, resume=resume)
     feeding = {"batch_size": batch_size, "augment": augment, "seed": seed, "workers": workers}
     engine = {"accelerator": accelerator, "devices": devices, "precision": precision}
     job = Job(
-        rows, held_out, method, nets, optimizer, schedule or Cosine(), epochs, feeding, engine, folder, asked,
-        tensorboard, watch, going_on=saved is not None,
+        rows, held_out, _with_reviewed(method, rows, devices), stop, nets, optimizer, schedule, epochs, feeding, engine,
+        folder, config, tensorboard, watch, going_on=saved is not None,
     )  # fmt: skip
     if devices > 1:
         return _fit_in_several(job, progress or Silent())
     return _finish(job, _train(job, saved, progress or Silent()))
 
 
+def _described(rows: Rows) -> dict[str, Any]:
+    """The part of a configuration that says what was trained on."""
+    return {
+        "rows": len(rows),
+        "shape": rows.shape,
+        "outputs": task_for(rows).outputs,
+        "unlabelled": rows.unlabelled,
+        "classes": rows.classes,
+        "fingerprint": rows.fingerprint,
+        "source": dict(rows.source),
+        "recipe": dict(rows.recipe),
+        "versions": {
+            "holdfast": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
 def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Training:
     """The loop over the epochs, in this process alone or as one of several."""
-    folder, ranks = job.folder, here()
+    folder, ranks = job.folder, get_ranks()
     training = _prepare(job)
     if saved is not None and folder is not None:
         training.restore(saved)
         training.start = folder.start(training.feed.device)
     elif folder is not None and ranks.first:
-        checkpoint.write_tensors(folder.path / START, training.start)
+        folder.write_start(training.start)
+    model = noise_model(training.feed.task)
     writer = _tensorboard(folder, len(training.history)) if job.tensorboard and ranks.first else None
     with progress as bar:
         for epoch in range(len(training.history), job.epochs):
@@ -161,7 +195,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
             judged = training.judge(epoch)
             spent = sum(ranks.objects(time.process_time() - cpu))
             seconds = {"seconds": time.perf_counter() - wall, "cpu_seconds": spent}
-            line = {"epoch": float(epoch), "loss": loss, **coverage(plan, job.rows, training.feed.task), **seconds}
+            line = {"epoch": float(epoch), "loss": loss, **coverage(plan, job.rows, model), **seconds}
             line |= judged
             if job.held_out is not None:
                 line["test"] = test_score(training, job.held_out)
@@ -182,12 +216,11 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
 
 def _finish(job: Job, training: Training) -> Run:
     out = None if job.folder is None else job.folder.path
-    net = training.predictor()
-    told = {name: held for name in ("place", "reviewed") if (held := getattr(job.rows, name)) is not None}
-    ledger = {**training.ledger.arrays(), **told}
-    run = Run(net, job.rows, training.history, ledger, job.asked, out=out, stopped=training.stopped)
+    of_rows = {"source_index": job.rows.source_index, "reviewed": job.rows.reviewed}
+    ledger = {**training.ledger.arrays(), **{name: values for name, values in of_rows.items() if values is not None}}
+    run = Run(training.predictor(), job.rows, training.history, ledger, job.config, out=out, stopped=training.stopped)
     if job.folder is not None:
-        job.folder.finish(run)
+        job.folder.finish(run.net.state_dict(), run.history, ledger, run.names, run.stopped)
     return run
 
 
@@ -212,20 +245,20 @@ def _fit_as_rank(job: Job, progress: Progress) -> tuple[Run, nn.Module, Method] 
         torch.set_rng_state(job.random)
     saved = checkpoint.load(job.folder.checkpoint) if job.folder is not None and job.going_on else None
     training = _train(job, saved, progress)
-    if not here().first:
+    if not get_ranks().first:
         return None
     run = _finish(job, training)
     run.rows = None
     return run, bare(training.nets[0]), job.method
 
 
-def _trusting(method: Method, rows: Rows, devices: int) -> Method:
-    """The method, with full trust in the labels that a person has settled."""
+def _with_reviewed(method: Method, rows: Rows, devices: int) -> Method:
+    """The method, with full trust in the labels that a person has reviewed."""
     if rows.reviewed is None or not bool(rows.reviewed.any()):
         return method
     if devices > 1:
         raise HoldfastError("reviewed labels are trained on one device; leave --devices out")
-    return Trusting(method, rows.reviewed)
+    return ReviewedLabels(method, rows.reviewed)
 
 
 def _networks(
@@ -251,6 +284,9 @@ def _prepare(job: Job) -> Training:
     nets = [fabric.to_device(net).train() for net in job.nets]
     method.begin(nets, feed)
     fabric.to_device(method)
+    if job.stop is not None:
+        job.stop.begin(feed)
+        fabric.to_device(job.stop)
     own = [parameter for parameter in method.parameters() if parameter.requires_grad]
     made = job.optimizer([*(p for net in nets for p in net.parameters()), *own])
     for group in made.param_groups:
@@ -264,7 +300,7 @@ def _prepare(job: Job) -> Training:
     optimizer = cast(Optimizer, fabric.setup_optimizers(made))
     ledger = Ledger(feed.y, feed.task)
     start = weights_of(nets[0])
-    return Training(fabric, wrapped, method, feed, optimizer, job.schedule, ledger, job.epochs, [], start)
+    return Training(fabric, wrapped, method, job.stop, feed, optimizer, job.schedule, ledger, job.epochs, [], start)
 
 
 def _fabric(engine: dict[str, Any]) -> Fabric:

@@ -31,7 +31,7 @@ import torch.distributed as dist
 
 from holdfast.errors import Died, HoldfastError
 from holdfast.progress import Progress, Silent
-from holdfast.ranks import belong, here
+from holdfast.ranks import get_ranks, set_ranks
 
 Work = Callable[[Any, Progress], Any]
 Failures = dict[int, tuple[float, BaseException]]
@@ -144,7 +144,7 @@ def _watch(processes: list[BaseProcess], pipes: list[Connection], progress: Prog
         for rank, pipe in list(open_pipes.items()):
             while rank in open_pipes and pipe.poll():
                 try:
-                    kind, *told = pipe.recv()
+                    kind, *given = pipe.recv()
                 except (EOFError, OSError):  # the latter where it died in the middle of a word
                     del open_pipes[rank]
                     break
@@ -155,9 +155,9 @@ def _watch(processes: list[BaseProcess], pipes: list[Connection], progress: Prog
                     if len(loaded) == len(processes):
                         _forget(job)
                 elif kind == "failed":
-                    failed[rank] = (told[0], told[1])
+                    failed[rank] = (given[0], given[1])
                 else:
-                    getattr(progress, kind)(*told)
+                    getattr(progress, kind)(*given)
         bad = failed or any(process.exitcode for process in processes)
         if not bad and not running:
             return
@@ -208,7 +208,7 @@ def _end(processes: list[BaseProcess]) -> None:
 
 
 class _Told(Silent):
-    """Progress that is told to the process that waits."""
+    """Progress that is passed on to the process that waits."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -242,12 +242,12 @@ def _rank(
     os.environ |= {name: str(value) for name, value in where.items()} | gloo_interface()
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     torch.set_num_threads(threads)
-    belong(rank, count)
+    set_ranks(rank, count)
     try:
         job = torch.load(path, mmap=True, weights_only=False)
         pipe.send(("loaded",))
-        result = work(job, _Told(pipe) if here().first else Silent())
-        if here().first:
+        result = work(job, _Told(pipe) if get_ranks().first else Silent())
+        if get_ranks().first:
             torch.save(result, path.with_name("result"))
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -259,11 +259,11 @@ def _rank(
 
 def _sendable(error: BaseException) -> BaseException:
     """The error itself, with the traceback of its process, or its words where it cannot travel."""
-    told = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {error}"
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        error = RuntimeError(told)
+        error = RuntimeError(message)
     if not isinstance(error, HoldfastError):
         error.add_note(f"in a process of the training:\n{traceback.format_exc()}")
     return error

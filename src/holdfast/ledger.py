@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from holdfast.method import Batch, Plan, Step
-from holdfast.ranks import here
+from holdfast.noise_model import noise_model
+from holdfast.ranks import get_ranks
 from holdfast.task import Task
+from holdfast.types import Batch, Plan, Step
 
 SUMS = ("trust", "loss", "margin", "gradient")
 STATE = ("seen", "trained", "selected", "against", "changed", "expected", "sums", "prediction", "probability")
@@ -36,10 +37,11 @@ class Ledger:
         n = len(y)
         self._y = y
         self._task = task
+        self._model = noise_model(task)
         self._buffer = buffer
         self._waiting: list[tuple[Tensor, Tensor]] = []
         self._rows = 0
-        self._ranks = here()
+        self._ranks = get_ranks()
         self.seen = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.trained = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.selected = torch.zeros(n, dtype=torch.int64, device=y.device)
@@ -59,7 +61,7 @@ class Ledger:
         """Take in what planning computed for all rows, and which of them keep their given label."""
         self._kept = None
         if plan is not None and plan.target is not None:
-            self._kept = self._task.agrees(plan.target, self._y)
+            self._kept = self._model.agrees(plan.target, self._y)
         if plan is not None and plan.output is not None:
             self._take(torch.arange(len(self._y), device=self._y.device), plan.output)
 
@@ -104,10 +106,11 @@ class Ledger:
             self._count_changes(index, prediction)
         self.seen.index_add_(0, index, torch.ones_like(index))
         self.sums[:, 1:].index_add_(0, index, values.double())
-        self.against.index_add_(0, index, (~self._task.agrees(expected, y)).long())
+        self.against.index_add_(0, index, (~self._model.agrees(expected, y)).long())
         self.expected.index_add_(0, index, expected)
         self.prediction[index] = prediction
-        self.probability[index] = self._task.confidence(output)
+        if prediction.dim() == 1:
+            self.probability[index] = expected.amax(1)
 
     def _count_changes(self, index: Tensor, prediction: Tensor) -> None:
         """Compare each prediction with the one before it, which may wait in the same buffer."""
@@ -123,7 +126,7 @@ class Ledger:
         """How well the last predictions meet the given labels, over the rows that were seen."""
         self.flush()
         seen = self.seen > 0
-        return self._task.agreement(self.prediction[seen], self._y[seen])
+        return self._task.score(self.prediction[seen], self._y[seen])
 
     def arrays(self) -> dict[str, Tensor]:
         """What a run keeps: counts, means over what was seen, and the last prediction."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from holdfast.checkpoint import written_aside
+from holdfast.files import written_aside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,8 +100,8 @@ def heat_map(matrix: Tensor, path: Path | str, names: Sequence[str] | None = Non
         for i in range(classes):
             for j in range(classes):
                 if share[i, j] >= 0.005:
-                    colour, told = "white" if share[i, j] > 0.5 else "black", f"{share[i, j]:.2f}".removeprefix("0")
-                    axis.text(j, i, told, ha="center", va="center", color=colour, size=8)
+                    colour, text = "white" if share[i, j] > 0.5 else "black", f"{share[i, j]:.2f}".removeprefix("0")
+                    axis.text(j, i, text, ha="center", va="center", color=colour, size=8)
     figure.colorbar(shown, ax=axis, shrink=0.8, label="share of the true class")
     save(figure, Path(path))
 

@@ -70,9 +70,9 @@ class Bar:
         self._bar.update(self._line, completed=epochs, total=of)
 
     def say(self, line: Mapping[str, float]) -> None:
-        held = {name: line[name] for name in ("loss", "train", "test") if name in line}
+        figures = {name: line[name] for name in ("loss", "train", "test") if name in line}
         # Without labels there is nothing to agree with.
-        shown = [f"{name} {value:.3f}" for name, value in held.items() if name == "loss" or not math.isnan(value)]
+        shown = [f"{name} {value:.3f}" for name, value in figures.items() if name == "loss" or not math.isnan(value)]
         self._bar.update(self._line, said="  ".join(shown))
 
 

@@ -1,4 +1,4 @@
-"""Ranks: which of the processes of a training this one is, its share of the work, and what it hears of the others."""
+"""Ranks: which of the processes of a training this one is, its share of the work, and what it gets from the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Ranks:
     Alone (one process, the usual case) each share is the whole and each call hands back what it was given. With
     others, every call that gathers or sums must be made by all of them, in the same order.
 
-    >>> Ranks(1, 2).share(5), Ranks(1, 2).deal([4, 9, 4])
+    >>> Ranks(1, 2).share(5), Ranks(1, 2).assign([4, 9, 4])
     (slice(2, 5, None), [1, 0, 1])
     """
 
@@ -34,8 +34,8 @@ class Ranks:
         """This rank's part of ``size`` rows in order; parts differ by one row at most."""
         return slice(size * self.rank // self.count, size * (self.rank + 1) // self.count)
 
-    def deal(self, sizes: Sequence[int]) -> list[int]:
-        """The rank that does each piece of work: the largest first, each to whoever has least so far."""
+    def assign(self, sizes: Sequence[int]) -> list[int]:
+        """The rank to which each piece of work is assigned: the largest first, each to whoever has least so far."""
         loads, owners = [0] * self.count, [0] * len(sizes)
         for piece in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
             owners[piece] = loads.index(min(loads))
@@ -72,16 +72,16 @@ class Ranks:
         for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
             tensor.detach().copy_(part.reshape(tensor.shape))
 
-    def merge(self, mine: Tensor, *tensors: Tensor) -> None:
+    def merge(self, own: Tensor, *tensors: Tensor) -> None:
         """Take each row from the one rank that calls it its own, in place.
 
-        Shape: mine (N,) of booleans, true for each row on one rank; tensors (N, ...).
+        Shape: own (N,) of booleans, true for each row on one rank; tensors (N, ...).
         """
         if self.count == 1:
             return
         for tensor in tensors:
             whole = tensor.long() if tensor.dtype == torch.bool else tensor.clone()
-            whole[~mine] = 0
+            whole[~own] = 0
             dist.all_reduce(whole)
             tensor.copy_(whole)
 
@@ -109,12 +109,12 @@ class Ranks:
 _here = Ranks()
 
 
-def here() -> Ranks:
+def get_ranks() -> Ranks:
     """The ranks of this process. A process belongs to one training for all its life, so this never changes in it."""
     return _here
 
 
-def belong(rank: int, count: int) -> None:
+def set_ranks(rank: int, count: int) -> None:
     """Make this process one rank of several; called once, before anything is trained in it."""
     global _here
     _here = Ranks(rank, count)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,25 +11,21 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-import holdfast
-from holdfast import checkpoint
+from holdfast.config import RunConfig
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.data.source import read_again
 from holdfast.errors import HoldfastError
-from holdfast.feed import evaluate, inputs_of, task_for
+from holdfast.feed import evaluate, inputs_of
 from holdfast.issues.find import ledger_table, ranked
 from holdfast.issues.noise import Noise, noise_of
 from holdfast.issues.trust import label_trust
-from holdfast.method import Method
 from holdfast.nets import PROJECTED, build
+from holdfast.run_folder import RunFolder
 from holdfast.task import Task, task_of
 
-START = "start.safetensors"
 LAST = 10
 """Epochs whose mean score stands for the end of a run."""
-NAMES = "names"
-"""The array of a ledger file that holds the names of the rows."""
 
 
 class Run:
@@ -42,7 +36,7 @@ class Run:
     net: the network that predicts.
     history: one line an epoch: loss, coverage of the plan, scores, seconds.
     ledger: one line a row: times seen and selected, mean trust, loss, margin and gradient norm, last prediction.
-    asked: the settings, as written to ``run.json``.
+    config: what it was made with, as written to ``run.json``.
     stopped: why a stop rule ended the training; empty where none did.
     """
 
@@ -52,7 +46,7 @@ class Run:
         rows: Rows | None,
         history: Sequence[Mapping[str, float]],
         ledger: Mapping[str, Tensor],
-        asked: Mapping[str, Any],
+        config: RunConfig,
         out: Path | None = None,
         names: Sequence[str] | None = None,
         stopped: str = "",
@@ -61,7 +55,7 @@ class Run:
         self.rows = rows
         self.names = rows.names if rows is not None else names
         self.history = pd.DataFrame(list(history))
-        self.asked = dict(asked)
+        self.config = config
         self.out = out
         self.stopped = stopped
         self._ledger = dict(ledger)
@@ -70,25 +64,18 @@ class Run:
     def load(cls, folder: str | Path, net: nn.Module | None = None) -> Run:
         """Read a finished run from its folder; a network that was given as a module must be given again."""
         run = cls.records(folder)
-        path = Path(folder)
-        net = net or _rebuild(path, run.asked)
-        weights, _ = checkpoint.read_tensors(path / "model.safetensors")
-        net.load_state_dict(weights)
+        net = net or _rebuild(Path(folder), run.config)
+        net.load_state_dict(RunFolder(Path(folder)).weights())
         run.net = net
         return run
 
     @classmethod
     def records(cls, folder: str | Path) -> Run:
-        """Read what a finished run has written down: settings, history and ledger, but no network."""
-        path = Path(folder)
-        asked = RunFolder(path).settings()
-        if not (path / "ledger.npz").exists():
-            raise HoldfastError(f"the run in {path} is not finished; pass --resume to holdfast fit to go on with it")
-        with np.load(path / "ledger.npz", allow_pickle=False) as file:
-            ledger = {name: torch.from_numpy(file[name]) for name in file.files if name != NAMES}
-            names = _unpacked(file[NAMES]) if NAMES in file.files else None
-        history = pd.read_csv(path / "history.csv").to_dict("records")
-        return cls(None, None, history, ledger, asked, path, names, RunFolder(path).stopped())  # type: ignore[arg-type]
+        """Read what a finished run has written down: configuration, history and ledger, but no network."""
+        stored = RunFolder(Path(folder))
+        config = stored.config()
+        ledger, names = stored.ledger()
+        return cls(None, None, stored.history(), ledger, config, Path(folder), names, stored.stopped())
 
     @property
     def net(self) -> nn.Module:
@@ -102,17 +89,16 @@ class Run:
 
     def training_rows(self) -> Rows:
         """The rows that it was trained on: those it holds, or those at the place they were read from."""
-        return self.rows if self.rows is not None else read_again(self.asked)
+        return self.rows if self.rows is not None else read_again(self.config.source, self.config.fingerprint)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        names = self.asked["classes"]
-        return None if names is None else tuple(names)
+        return self.config.classes
 
     @property
     def task(self) -> Task:
         count = None if self.classes is None else len(self.classes)
-        return task_of(torch.empty(0, 0 if self.asked.get("unlabelled") else self.asked["outputs"]), count)
+        return task_of(torch.empty(0, 0 if self.config.unlabelled else self.config.outputs), count)
 
     @property
     def ledger(self) -> pd.DataFrame:
@@ -136,15 +122,15 @@ class Run:
         return float(self._test.max())
 
     @property
-    def kept(self) -> int:
-        """The epoch, from zero, whose network this is: the last, or the one that a stop rule held for the best."""
-        judged = self.history.get("kept")
+    def best_epoch(self) -> int:
+        """The epoch, from zero, whose network this is: the last, or the one that a stop rule took for the best."""
+        judged = self.history.get("best")
         return len(self.history) - 1 if judged is None else int(judged.to_numpy().nonzero()[0].max(initial=0))
 
     @property
     def score(self) -> float:
         """Test score of the network that the run returns."""
-        return float(self._test.iloc[self.kept])
+        return float(self._test.iloc[self.best_epoch])
 
     @property
     def _test(self) -> pd.Series[float]:
@@ -168,7 +154,7 @@ class Run:
         """Class names, or (N, q) values in the units of the file that was read."""
         predicted = self.task.predict(self.outputs(x))
         if self.classes is None:
-            return unscaled(predicted, self.asked["recipe"]).numpy()
+            return unscaled(predicted, self.config.recipe).numpy()
         names: np.ndarray[Any, Any] = np.asarray(self.classes)[predicted.numpy()]
         return names
 
@@ -185,16 +171,16 @@ class Run:
     def issue_table(self) -> pd.DataFrame:
         """The same in the order of the training rows, with the likeliest other label of each (rival)."""
         names = None if self.classes is None else list(self.classes)
-        table = ledger_table(self._evidence, names, self.asked["recipe"])
-        if "place" in self._ledger:
-            table["row"] = self._ledger["place"].numpy()
+        table = ledger_table(self._evidence, names, self.config.recipe)
+        if "source_index" in self._ledger:
+            table["row"] = self._ledger["source_index"].numpy()
         table.insert(1, "name", "" if self.names is None else np.asarray(self.names, dtype=object))
         if "reviewed" in self._ledger:
-            settled = self._ledger["reviewed"].numpy()
-            table.loc[settled, ["trust", "flag"]] = [1.0, False]
-            table.loc[settled, "why"] = "reviewed"
+            reviewed = self._ledger["reviewed"].numpy()
+            table.loc[reviewed, ["trust", "flag"]] = [1.0, False]
+            table.loc[reviewed, "why"] = "reviewed"
             for name in [name for name in table.columns if name.startswith("suggested")]:
-                table.loc[settled, name] = table.loc[settled, name.replace("suggested", "given")]
+                table.loc[reviewed, name] = table.loc[reviewed, name.replace("suggested", "given")]
         return table
 
     def noise(self) -> Noise:
@@ -213,133 +199,21 @@ class Run:
 
     def __repr__(self) -> str:
         end = f", {self.task.metric} {self.last:.4f}" if "test" in self.history else ""
-        return f"Run({self.asked['method']}, {len(self.history)} epochs{end})"
-
-
-class RunFolder:
-    """The folder of a run. Every file is written aside and renamed; none is a pickle."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.path / "checkpoint" / "last.safetensors"
-
-    def start(self, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-        """The weights that training began with."""
-        return {name: value.to(device) for name, value in checkpoint.read_tensors(self.path / START)[0].items()}
-
-    def stopped(self) -> str:
-        try:
-            return (self.path / "stopped.txt").read_text(encoding="utf-8").strip()
-        except FileNotFoundError:
-            return ""
-
-    def settings(self) -> dict[str, Any]:
-        try:
-            settings: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise HoldfastError(f"{self.path} holds no run (no run.json there)") from None
-        except json.JSONDecodeError:
-            raise HoldfastError(f"{self.path / 'run.json'} is damaged; train into another folder") from None
-        return settings
-
-    def open(self, asked: Mapping[str, Any], *, resume: bool) -> dict[str, Any] | None:
-        """Begin here, or hand out the state to go on from; never touch another run."""
-        if (self.path / "run.json").exists():
-            if not resume:
-                raise HoldfastError(
-                    f"{self.path} holds a run already ({self.settings()['method']}); "
-                    "pass --resume to go on with it, or another folder"
-                )
-            self._check_same(asked)
-            return checkpoint.load(self.checkpoint) if self.checkpoint.exists() else None
-        if self.path.is_dir() and any(p for p in self.path.iterdir() if not p.name.startswith(".")):
-            raise HoldfastError(f"{self.path} is not empty and holds no run; choose another folder")
-        if self.path.exists() and not self.path.is_dir():
-            raise HoldfastError(f"{self.path} is a file; choose a folder")
-        checkpoint.write_text(self.path / "run.json", json.dumps(asked, indent=1) + "\n")
-        return None
-
-    def _check_same(self, asked: Mapping[str, Any]) -> None:
-        stands = self.settings()
-        told = {"method", "net", "epochs", "batch_size", "seed", "precision", "fingerprint", "parameters"}
-        for name in sorted(told):
-            if stands.get(name) != asked[name]:
-                what = "other data" if name == "fingerprint" else f"{name} {stands.get(name)}, not {asked[name]}"
-                raise HoldfastError(f"cannot resume: the run in {self.path} was started with {what}")
-
-    def keep(self, state: dict[str, Any], history: list[dict[str, float]]) -> None:
-        """After an epoch."""
-        checkpoint.save(self.checkpoint, state)
-        self._write_history(history)
-
-    def _write_history(self, history: list[dict[str, float]]) -> None:
-        with checkpoint.written_aside(self.path / "history.csv") as aside:
-            pd.DataFrame(history).to_csv(aside, index=False)
-
-    def finish(self, run: Run) -> None:
-        checkpoint.write_tensors(self.path / "model.safetensors", dict(run.net.state_dict()))
-        self._write_history(run.history.to_dict("records"))  # type: ignore[arg-type]
-        if run.stopped:
-            checkpoint.write_text(self.path / "stopped.txt", f"{run.stopped}\n")
-        with checkpoint.written_aside(self.path / "ledger.npz") as aside, open(aside, "wb") as file:
-            arrays = {name: value.cpu().numpy() for name, value in run._ledger.items()}
-            if run.names is not None:
-                arrays[NAMES] = _packed(run.names)
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-
-
-def describe(rows: Rows, method: Method, spec: str | None, net: nn.Module, **settings: Any) -> dict[str, Any]:
-    """What was asked, as it goes to ``run.json``."""
-    return {
-        "method": repr(method),
-        "net": spec or type(net).__name__,
-        "rebuild": spec,
-        "parameters": sum(parameter.numel() for parameter in net.parameters()),
-        "shape": list(rows.shape),
-        "outputs": task_for(rows).outputs,
-        "unlabelled": rows.unlabelled,
-        "classes": None if rows.classes is None else list(rows.classes),
-        "rows": len(rows),
-        "fingerprint": rows.fingerprint,
-        **settings,
-        "source": dict(rows.source),
-        "versions": {
-            "holdfast": holdfast.__version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-        "recipe": dict(rows.recipe),
-    }
-
-
-def _packed(names: Sequence[str]) -> np.ndarray[Any, Any]:
-    """Names as bytes, each ended by a zero: an array of strings would give all of them the room of the longest."""
-    return np.frombuffer("".join(name.replace("\0", "") + "\0" for name in names).encode(), np.uint8)
-
-
-def _unpacked(packed: np.ndarray[Any, Any]) -> tuple[str, ...]:
-    return tuple(packed.tobytes().decode().split("\0")[:-1])
+        return f"Run({self.config.call}, {len(self.history)} epochs{end})"
 
 
 def pretrained_body(path: Path, rows: Rows) -> tuple[str | None, dict[str, Tensor]]:
     """The kind of network that a run trained, without what it has for a head, and its weights."""
-    asked = RunFolder(path).settings()
-    if tuple(asked["shape"]) != rows.shape:
-        raise HoldfastError(f"the run in {path} saw inputs of shape {tuple(asked['shape'])}, these have {rows.shape}")
-    if not (path / "model.safetensors").exists():
-        raise HoldfastError(f"the run in {path} has not ended; go on with it (--resume) before training from it")
-    spec = asked["rebuild"]
-    return spec and spec.removesuffix(PROJECTED), checkpoint.read_tensors(path / "model.safetensors")[0]
+    config = RunFolder(path).config()
+    if config.shape != rows.shape:
+        raise HoldfastError(f"the run in {path} saw inputs of shape {config.shape}, these have {rows.shape}")
+    return config.net and config.net.removesuffix(PROJECTED), RunFolder(path).weights()
 
 
-def _rebuild(path: Path, asked: Mapping[str, Any]) -> nn.Module:
-    if asked["rebuild"] is None:
+def _rebuild(path: Path, config: RunConfig) -> nn.Module:
+    if config.net is None:
         raise HoldfastError(
-            f"the run in {path} trained a network of your own ({asked['net']}); pass it to Run.load, or train "
+            f"the run in {path} trained a network of your own ({config.network}); pass it to Run.load, or train "
             "with a name or module.path:factory"
         )
-    return build(asked["rebuild"], tuple(asked["shape"]), asked["outputs"])
+    return build(config.net, config.shape, config.outputs)

@@ -1,17 +1,16 @@
-"""Tasks: what a method may ask about outputs and labels, so that none asks "classification or regression?"."""
+"""Tasks: outputs of a network against labels, so that a method need not ask "classification or regression?"."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.corruption import UNSETTLED, wrong_labels, wrong_targets
-from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior, rivals
 
 
 class Task(ABC):
@@ -21,7 +20,9 @@ class Task(ABC):
     """
 
     outputs: int
-    metric: str
+    metric: ClassVar[str]
+    wanted: ClassVar[str] = "takes any labels"
+    """What a method that requires this task says of other rows."""
 
     @abstractmethod
     def losses(self, output: Tensor, y: Tensor) -> Tensor:
@@ -36,46 +37,6 @@ class Task(ABC):
         return self.expected(output) - self.encode(y)
 
     @abstractmethod
-    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
-        """(B,) whether the given label is the one that the network would give."""
-
-    @abstractmethod
-    def clean(self, expected: Tensor) -> Tensor:
-        """(B, q) the true label as the network has it, freed of the noise that its outputs have taken over."""
-
-    @abstractmethod
-    def flips(self, expected: Tensor, y: Tensor) -> Tensor:
-        """How labels go wrong, as ``posterior`` needs it."""
-
-    @abstractmethod
-    def right(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
-        """(B,) the probability that the given label is right."""
-
-    @abstractmethod
-    def settled(self, before: Tensor, now: Tensor) -> float:
-        """How far the network has made up its mind, from what it expected before and expects now: at most 1."""
-
-    @abstractmethod
-    def posterior(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
-        """(B, q) the true label as expectation and given label together have it."""
-
-    @abstractmethod
-    def doubt(self, expected: Tensor, y: Tensor, flips: Tensor) -> Tensor:
-        """(B, 1) how plausible the best rival of each label is: 0 for none, 1 for one that is given it as often."""
-
-    @abstractmethod
-    def bounded_losses(self, output: Tensor, y: Tensor, limit: float | None) -> Tensor:
-        """(B,) losses that large errors pull at no harder than ``limit`` allows; None: the task's usual limit."""
-
-    @abstractmethod
-    def wrong(self, expected: Tensor, y: Tensor, settled: float = 1.0) -> tuple[float, float, float]:
-        """The share of wrong labels by the expectations of a network that has settled so far: estimate, low, high."""
-
-    @abstractmethod
-    def still_learning(self, before: float, now: float, settled: float) -> bool:
-        """Whether a new estimate of wrong labels is better than the last, by the upper bounds of both."""
-
-    @abstractmethod
     def encode(self, y: Tensor) -> Tensor:
         """(B, q) labels in the space in which they can be mixed."""
 
@@ -84,20 +45,12 @@ class Task(ABC):
         """(B,) classes, or (B, q) values."""
 
     @abstractmethod
-    def confidence(self, output: Tensor) -> Tensor:
-        """(B,) the probability of the prediction; NaN where the task has none."""
-
-    @abstractmethod
     def margins(self, output: Tensor, y: Tensor) -> Tensor:
         """(B,) how far the output leans towards the label, negative where it leans away."""
 
     @abstractmethod
-    def agreement(self, predicted: Tensor, y: Tensor) -> float:
+    def score(self, predicted: Tensor, y: Tensor) -> float:
         """How well predictions meet labels, one number for all rows: larger is better, 1 at best."""
-
-    def score(self, output: Tensor, y: Tensor) -> float:
-        """The same of outputs."""
-        return self.agreement(self.predict(output), y)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.outputs})"
@@ -113,6 +66,7 @@ class Classification(Task):
     """
 
     metric = "accuracy"
+    wanted = "needs classes, and these labels are numbers to predict; use PRLL, PRLG or CoPRLL for regression"
 
     def __init__(self, classes: int) -> None:
         self.outputs = classes
@@ -123,63 +77,18 @@ class Classification(Task):
     def expected(self, output: Tensor) -> Tensor:
         return output.softmax(1)
 
-    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
-        return expected.argmax(1) == y
-
-    def clean(self, expected: Tensor) -> Tensor:
-        return clean_posterior(expected)
-
-    def flips(self, expected: Tensor, y: Tensor) -> Tensor:
-        return flip_matrix(expected, y)
-
-    def right(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
-        return label_posterior(clean, y, flips).gather(1, y[:, None])[:, 0]
-
-    def settled(self, before: Tensor, now: Tensor) -> float:
-        """The share of predictions that stayed."""
-        return float((before.argmax(1) == now.argmax(1)).double().mean())
-
-    def posterior(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
-        return label_posterior(clean, y, flips)
-
-    def doubt(self, expected: Tensor, y: Tensor, flips: Tensor) -> Tensor:
-        anchors = torch.tensor([len(rows) for rows in anchor_rows(expected)], device=flips.device)
-        return rivals(flips, anchors)[y, None]
-
-    def bounded_losses(self, output: Tensor, y: Tensor, limit: float | None) -> Tensor:
-        """Partially Huberised cross entropy: linear in ``p_y`` where that is at most 1 / limit."""
-        limit = 10.0 if limit is None else limit
-        if limit <= 1:
-            raise HoldfastError(f"the limit of a Huberised cross entropy must be above 1, not {limit:g}")
-        losses = self.losses(output, y)
-        if math.isinf(limit):
-            return losses
-        linear = math.log(limit) + 1 - limit * (-losses).exp()
-        return torch.where(losses < math.log(limit), losses, linear)
-
-    def wrong(self, expected: Tensor, y: Tensor, settled: float = 1.0) -> tuple[float, float, float]:
-        return wrong_labels(expected, y, settled)
-
-    def still_learning(self, before: float, now: float, settled: float) -> bool:
-        """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns
-        what is common to many labels and not yet single wrong ones by heart."""
-        return before - now >= 0.025 or settled < UNSETTLED
-
     def encode(self, y: Tensor) -> Tensor:
         return y if y.is_floating_point() else F.one_hot(y, self.outputs).float()
 
     def predict(self, output: Tensor) -> Tensor:
         return output.argmax(1)
 
-    def confidence(self, output: Tensor) -> Tensor:
-        return output.softmax(1).amax(1)
-
     def margins(self, output: Tensor, y: Tensor) -> Tensor:
         label = (y.argmax(1) if y.is_floating_point() else y)[:, None]
         others = output.scatter(1, label, -torch.inf)
         return output.gather(1, label)[:, 0] - others.amax(1)
 
-    def agreement(self, predicted: Tensor, y: Tensor) -> float:
+    def score(self, predicted: Tensor, y: Tensor) -> float:
         return float((predicted == y).double().mean())
 
     def top(self, output: Tensor, y: Tensor, k: int = 5) -> float:
@@ -197,6 +106,7 @@ class Regression(Task):
     """
 
     metric = "r2"
+    wanted = "needs numbers to predict, and these labels are classes"
 
     def __init__(self, targets: int) -> None:
         self.outputs = targets
@@ -207,60 +117,17 @@ class Regression(Task):
     def expected(self, output: Tensor) -> Tensor:
         return output
 
-    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
-        """Within three robust standard deviations, taken from the median residual norm."""
-        size = (expected - y).norm(dim=1)
-        usual: Tensor = size <= 3 * 1.4826 * size.median()
-        return usual
-
-    def clean(self, expected: Tensor) -> Tensor:
-        return expected
-
-    def flips(self, expected: Tensor, y: Tensor) -> Tensor:
-        return torch.eye(self.outputs, device=y.device)
-
-    def right(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
-        """One where they agree, else zero."""
-        return self.agrees(clean, y).float()
-
-    def settled(self, before: Tensor, now: Tensor) -> float:
-        """Always: a target that lies far from all others is left out however weak the network still is."""
-        return 1.0
-
-    def posterior(self, clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
-        return clean
-
-    def doubt(self, expected: Tensor, y: Tensor, flips: Tensor) -> Tensor:
-        return torch.zeros(len(y), 1, device=y.device)
-
-    def bounded_losses(self, output: Tensor, y: Tensor, limit: float | None) -> Tensor:
-        """Huber: half the square up to ``limit``, then linear, averaged over the targets."""
-        limit = 1.0 if limit is None else limit
-        if math.isinf(limit):
-            return self.losses(output, y) / 2
-        return F.huber_loss(output, y, reduction="none", delta=limit).mean(1)
-
-    def wrong(self, expected: Tensor, y: Tensor, settled: float = 1.0) -> tuple[float, float, float]:
-        return wrong_targets(expected, y)
-
-    def still_learning(self, before: float, now: float, settled: float) -> bool:
-        """Always: the better the fit, the farther off the wrong targets lie."""
-        return True
-
     def encode(self, y: Tensor) -> Tensor:
         return y
 
     def predict(self, output: Tensor) -> Tensor:
         return output
 
-    def confidence(self, output: Tensor) -> Tensor:
-        return output.new_full((len(output),), torch.nan)
-
     def margins(self, output: Tensor, y: Tensor) -> Tensor:
         distance: Tensor = (output - y).norm(dim=1)
         return -distance
 
-    def agreement(self, predicted: Tensor, y: Tensor) -> float:
+    def score(self, predicted: Tensor, y: Tensor) -> float:
         predicted, y = predicted.double(), y.double()
         residual = (y - predicted).square().sum(0)
         total = (y - y.mean(0)).square().sum(0)
@@ -277,6 +144,7 @@ class Representation(Regression):
     """
 
     metric = "none"
+    wanted = "learns without labels; use holdfast.contrastive.pretrain, or pass rows.without_labels()"
 
     def __init__(self, outputs: int = 128) -> None:
         super().__init__(outputs)
@@ -284,14 +152,8 @@ class Representation(Regression):
     def losses(self, output: Tensor, y: Tensor) -> Tensor:
         raise HoldfastError("these rows have no labels to learn from; pre-train on them (holdfast.contrastive)")
 
-    def agreement(self, predicted: Tensor, y: Tensor) -> float:
+    def score(self, predicted: Tensor, y: Tensor) -> float:
         return math.nan
-
-
-def require_classes(task: Task, why: str) -> None:
-    """Refuse regression where a method has no meaning for it."""
-    if not isinstance(task, Classification):
-        raise HoldfastError(f"{why}, and these labels are numbers to predict; use PRLL, PRLG or CoPRLL for regression")
 
 
 def task_of(y: Tensor, classes: int | None) -> Task:

@@ -16,8 +16,10 @@ from holdfast.data.rows import Rows
 from holdfast.feed import Feed, outputs_of
 from holdfast.functional.schedules import Schedule
 from holdfast.ledger import Ledger
-from holdfast.method import Epoch, Method, Plan, Stage
-from holdfast.task import Task
+from holdfast.method import Method, stage_at
+from holdfast.noise_model import NoiseModel
+from holdfast.stop.rule import StopRule
+from holdfast.types import Epoch, Plan
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -30,6 +32,7 @@ class Training:
     fabric: Fabric
     nets: list[nn.Module]
     method: Method
+    stop: StopRule | None
     feed: Feed
     optimizer: Optimizer
     schedule: Schedule
@@ -43,47 +46,47 @@ class Training:
     stopped: str = ""
     """Why a stop rule has ended the training."""
     best: dict[str, Tensor] | None = None
-    """The weights of the epoch that a stop rule holds for the best."""
+    """The weights of the epoch that a stop rule takes for the best."""
 
     def epoch(self, epoch: int, tick: Callable[[float], None]) -> tuple[float, Plan | None]:
         """Train for one epoch; the mean loss and what was trained on."""
         nets, method, feed = self.nets, self.method, self.feed
-        stage, length = self._stage(epoch)
-        if epoch and epoch == stage.start:
-            self.optimizer.state.clear()
-        method.before_epoch(nets, feed, epoch, self.epochs)
-        plan = method.planned(nets, feed)
+        stages = method.stages(self.epochs)
+        at = stage_at(stages, epoch)
+        stage, end = stages[at], stages[at + 1].start if at + 1 < len(stages) else self.epochs
+        plan = self._without_withheld(method.open_epoch(nets, feed, self.optimizer, epoch, self.epochs))
         self.ledger.plan(plan)
         steps, total = feed.steps(plan), torch.zeros((), device=feed.device)
         for number, batch in enumerate(feed.batches(plan, method.views)):
-            self._set_rate(stage.rate * self.schedule((epoch - stage.start + number / steps) / length))
-            step = method.loss(nets, batch)
-            self.optimizer.zero_grad()
-            self.fabric.backward(step.loss)
-            self._agree()
-            method.after_backward(nets)
-            self.optimizer.step()
-            method.after_step(nets)
+            done = (epoch - stage.start + number / steps) / (end - stage.start)
+            self._set_rate(stage.rate * self.schedule(done))
+            step = method.step(nets, batch, self.optimizer, self._backward)
             self.ledger.record(batch, step)
             total += step.loss.detach()
             tick((number + 1) / steps)
         self.ledger.flush()
-        method.after_epoch(nets)
         ranks = feed.ranks
         return float(ranks.total(total)) / ranks.count / steps, plan
+
+    def _without_withheld(self, plan: Plan | None) -> Plan | None:
+        """The plan less the rows that the stop rule keeps from training."""
+        withheld = None if self.stop is None else self.stop.withheld()
+        if withheld is None:
+            return plan
+        return (plan or Plan(torch.arange(len(self.feed), device=withheld.device))).without(withheld)
 
     def judge(self, number: int) -> dict[str, float]:
         """How far the network has gone and how well it fits the given labels, and what a stop rule makes of it."""
         distance, agreement = distance_from(self.start, bare(self.nets[0])), self.ledger.agreement()
         line = {"distance": distance, "train": agreement}
-        net = self.method.predictor(self.nets)
-        verdict = self.method.judge(Epoch(number, self.epochs, net, self.feed, distance, agreement, self.time))
-        if verdict is None:
+        if self.stop is None:
             return line
+        net = self.method.predictor(self.nets)
+        verdict = self.stop.judge(Epoch(number, self.epochs, distance, agreement, self.time), net, self.feed)
         best, self.stopped = self.feed.ranks.objects((verdict.best, verdict.stop))[0]
         if best:
             self.best = {name: value.detach().clone() for name, value in bare(net).state_dict().items()}
-        return {**line, "kept": float(best), **(verdict.measured or {})}
+        return {**line, "best": float(best), **(verdict.measured or {})}
 
     def predictor(self) -> nn.Module:
         """The network that the run returns: as it is, or as it was in the best epoch."""
@@ -92,8 +95,10 @@ class Training:
             net.load_state_dict(self.best)
         return net
 
-    def _agree(self) -> None:
-        """What DDP leaves to each process: gradients of the method's own parameters, and running statistics."""
+    def _backward(self, loss: Tensor) -> None:
+        """The backward pass, and what DDP leaves to each process: gradients of the method's own parameters, and running
+        statistics."""
+        self.fabric.backward(loss)
         ranks = self.feed.ranks
         if ranks.count == 1:
             return
@@ -102,13 +107,6 @@ class Training:
             parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         ranks.average([parameter.grad for parameter in own if parameter.grad is not None])
         ranks.average([buffer for net in self.nets for buffer in net.buffers() if buffer.is_floating_point()])
-
-    def _stage(self, epoch: int) -> tuple[Stage, int]:
-        """The part of training to which an epoch belongs, and its length in epochs."""
-        stages = self.method.stages(self.epochs)
-        at = max(k for k, stage in enumerate(stages) if stage.start <= epoch)
-        end = stages[at + 1].start if at + 1 < len(stages) else self.epochs
-        return stages[at], end - stages[at].start
 
     def _set_rate(self, factor: float) -> None:
         for group in self.optimizer.param_groups:
@@ -119,6 +117,7 @@ class Training:
         return {
             "nets": [dict(net.state_dict()) for net in self.nets],
             "method": dict(self.method.state_dict()),
+            "stop": {} if self.stop is None else dict(self.stop.state_dict()),
             "optimizer": self.optimizer.state_dict(),
             "ledger": self.ledger.state_dict(),
             "history": self.history,
@@ -138,6 +137,8 @@ class Training:
         for net, saved in zip(self.nets, state["nets"], strict=True):
             net.load_state_dict(saved)
         self.method.load_state_dict(state["method"])
+        if self.stop is not None:
+            self.stop.load_state_dict(state["stop"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.ledger.load_state_dict(state["ledger"])
         self.history = state["history"]
@@ -171,13 +172,13 @@ def bare(net: nn.Module) -> nn.Module:
     return cast(nn.Module, getattr(net, "module", net))
 
 
-def coverage(plan: Plan | None, rows: Rows, task: Task) -> dict[str, float]:
+def coverage(plan: Plan | None, rows: Rows, model: NoiseModel) -> dict[str, float]:
     """The share of rows trained towards their given labels and, where the truth is known, how many are right."""
     if plan is None:
         return {"coverage": 1.0}
     index = plan.index.cpu()
     if plan.target is not None:
-        index = index[task.agrees(plan.target.cpu()[index], rows.y[index])]
+        index = index[model.agrees(plan.target.cpu()[index], rows.y[index])]
     line = {"coverage": len(index) / len(rows)}
     if rows.truth is not None and len(index):
         right = rows.y[index] == rows.truth[index]
@@ -187,5 +188,8 @@ def coverage(plan: Plan | None, rows: Rows, task: Task) -> dict[str, float]:
 
 def test_score(training: Training, held_out: Rows) -> float:
     """Of the network that predicts."""
-    output = outputs_of(training.method.predictor(training.nets), held_out.x, training.feed.device)
-    return training.feed.task.score(output, held_out.y.to(output.device))
+    task, output = (
+        training.feed.task,
+        outputs_of(training.method.predictor(training.nets), held_out.x, training.feed.device),
+    )
+    return task.score(task.predict(output), held_out.y.to(output.device))

@@ -8,7 +8,7 @@ from torch import nn
 
 from contrastive.specification import BANK, K, Q, unit
 from holdfast import Feed, Rows
-from holdfast.method import Batch
+from holdfast.types import Batch
 
 
 @pytest.fixture

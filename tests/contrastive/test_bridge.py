@@ -25,11 +25,10 @@ def folder(tmp_path_factory, stripes):
 
 
 def test_a_run_of_pre_training_says_that_it_saw_no_label(folder):
-    told = json.loads((folder / "run.json").read_text())
-    assert told["unlabelled"] is True
-    assert told["classes"] is None
-    assert (told["rebuild"], told["outputs"]) == ("cnn4+mlp", 128)
     run = Run.load(folder)
+    assert run.config.unlabelled is True
+    assert run.config.classes is None
+    assert (run.config.net, run.config.outputs) == ("cnn4+mlp", 128)
     assert run.outputs(torch.rand(4, 3, 12, 12)).shape == (4, 128)
     assert repr(run.task) == "Representation(128)"
     ledger = run.ledger
@@ -46,8 +45,8 @@ def test_every_network_starts_from_the_body(folder, stripes, method):
         return torch.optim.SGD(parameters, lr=1e-12)
 
     run = fit(stripes, method, pretrained=folder, optimizer=still, epochs=1, batch_size=24, device="cpu")
-    assert run.asked["rebuild"] == "cnn4"
-    assert run.asked["pretrained"] == str(folder)
+    assert run.config.net == "cnn4"
+    assert run.config.pretrained == str(folder)
     now = run.net.state_dict()
     for name, value in body.items():
         if name.endswith("weight"):
@@ -121,10 +120,12 @@ def test_a_table_from_file_to_crust(tmp_path):
         "pretrain", "people.csv", "--label", "income", "--out", "pre", "--epochs", 4, "--batch-size", 50, "--watch", 2,
         "--set", "queue=64", "--set", "mixup=None", *fast,
     )  # fmt: skip
-    assert "accuracy of nearest neighbours" in done.output
+    assert "k-NN accuracy" in done.output
     assert "holdfast fit people.csv --from pre" in done.output
-    told = json.loads((tmp_path / "pre" / "run.json").read_text())
-    assert told["method"] == "SANE(mixup=None, queue=64)"
+    method = json.loads((tmp_path / "pre" / "run.json").read_text())["method"]
+    assert method["name"] == "SANE"
+    changed = {"mixup": None, "queue": 64}
+    assert {name: method["settings"][name] for name in (*changed, "momentum")} == {**changed, "momentum": 0.99}
     history = pd.read_csv(tmp_path / "pre" / "history.csv")
     assert history["knn"].notna().tolist() == [False, True, False, True]
     again = run("pretrain", "people.csv", "--label", "income", "--out", "pre", *fast, ok=False)

@@ -9,7 +9,7 @@ from torch import nn
 from holdfast import Crust, Feed, HoldfastError, Method, check_method, fit
 from holdfast.contrastive import CLSA, CONTRASTIVE, MULTI, PCL, SANE, MomentumMixup, SwAV, TableViews, VanillaMixup
 from holdfast.contrastive.pretrain import pretrain
-from holdfast.method import Step
+from holdfast.types import Step
 
 VARIANTS = [
     SANE(0.0),
@@ -24,6 +24,13 @@ VARIANTS = [
     SwAV(8, small=2, queue=24, queue_from=0.0, frozen=1),
     PCL((4, 8), 3, warmup=0.0),
 ]
+
+
+def test_the_names_of_the_command_line():
+    names = ["byol", "clsa", "co2", "dacl", "i-mix", "mixco", "moco", "pcl", "sane", "simclr", "simsiam", "swav"]
+    assert sorted(CONTRASTIVE) == sorted([*names, "sane-strong"])
+    assert [CONTRASTIVE[name].name for name in names] == names
+    assert repr(CONTRASTIVE["sane-strong"]()) == "SANE(strong=True)"
 
 
 @pytest.mark.parametrize("name", CONTRASTIVE)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from contrastive.specification import BANK, K, Q, close, unit
-from holdfast import Rows
-from holdfast.contrastive import SANE, MoCo, VanillaMixup
+from contrastive.specification import K, Q, close, unit
+from holdfast import HoldfastError, Rows
+from holdfast.contrastive import CONTRASTIVE, SANE, MoCo, VanillaMixup
 from holdfast.contrastive.moco import moco_losses
 from holdfast.contrastive.momentum import keys_of
 from holdfast.contrastive.pretrain import pretrain
@@ -40,6 +40,47 @@ def test_a_step_moves_the_target_and_then_enqueues_the_keys(begun):
     close(method.target.weight, [[2.0, 1.0], [1.0, 2.0]])
     close(method.bank.keys, unit(K).tolist())
     assert method.target.weight.grad is None
+
+
+def test_keys_are_those_of_the_momentum_encoder_and_have_no_gradient(begun, bank):
+    method = MoCo(groups=1)
+    net, batch = begun(method)
+    method.target.weight.data.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    loss = method.loss([net], batch).loss
+    loss.backward()
+    key = unit(K.flip(1))
+    weight, total = torch.eye(2, requires_grad=True), 0.0
+    for i in range(2):
+        z = weight @ Q[i]
+        logits = torch.cat([key[i : i + 1], bank]) @ (z / z.norm()) / 0.2
+        total = total - logits.log_softmax(0)[0] / 2
+    total.backward()
+    torch.testing.assert_close(loss, total)
+    torch.testing.assert_close(net.weight.grad, weight.grad, atol=1e-6, rtol=0)
+    method.after_step([net])
+    close(method.bank.keys, key.tolist())
+
+
+FAMILY = [make for make in CONTRASTIVE.values() if isinstance(make, type) and issubclass(make, MoCo)]
+SHARED = {"queue": 7, "momentum": 0.5, "temperature": 0.3, "groups": 2}
+
+
+@pytest.mark.parametrize("make", FAMILY)
+def test_every_method_on_momentum_contrast_takes_its_settings(make):
+    assert {name: make().settings()[name] for name in SHARED} == MoCo().settings()
+    method = make(**SHARED)
+    assert {name: method.settings()[name] for name in SHARED} == SHARED
+    again = eval(repr(method), {make.__name__: make})
+    assert repr(again) == repr(method) == f"{make.__name__}(queue=7, momentum=0.5, temperature=0.3, groups=2)"
+    assert again.settings() == method.settings()
+    with pytest.raises(HoldfastError, match="temperature must be positive"):
+        make(temperature=0.0)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        make(ques=7)
+
+
+def test_the_family_is_whole():
+    assert {make.__name__ for make in FAMILY} == {"MoCo", "IMix", "MixCo", "CO2", "CLSA", "SANE", "PCL"}
 
 
 def test_weights_of_a_plan_count(begun):
@@ -116,8 +157,3 @@ def test_two_classes_come_apart_without_a_label():
         z = unit(run.net.eval()(rows.x))
     same = truth[:, None] == truth
     assert (z @ z.T)[same].mean() > (z @ z.T)[~same].mean() + 0.3
-
-
-def test_the_fixture_is_that_of_the_specification():
-    assert Q.tolist() == [[1, 0], [1, 1]]
-    assert BANK.tolist() == [[-1, 0], [1, -1]]

@@ -1,7 +1,10 @@
+import numpy as np
 import pytest
 import torch
 
 from holdfast.data import Rows
+from holdfast.data.labels import MOST_NUMERIC_CLASSES
+from holdfast.data.rows import as_rows
 from holdfast.errors import HoldfastError
 
 
@@ -52,3 +55,54 @@ def test_rows_refuse_what_cannot_be_trained_on(x, y, classes, message) -> None:
 def test_truth_has_the_shape_of_the_labels() -> None:
     with pytest.raises(HoldfastError, match="true labels of shape"):
         Rows(torch.zeros(2, 1), torch.tensor([0, 1]), ("a", "b"), truth=torch.tensor([0]))
+
+
+def pair(y) -> tuple[np.ndarray, object]:
+    return np.zeros((len(y), 2), dtype=np.float32), y
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.arange(401.0),
+        np.arange(401, dtype=np.float32),
+        torch.arange(401.0),
+        [float(k) for k in range(401)],
+        np.arange(MOST_NUMERIC_CLASSES + 1.0),
+        np.array([0.0, 1.0, 2.5]),
+    ],
+)
+def test_float_labels_with_fractions_or_many_values_are_targets(y) -> None:
+    found = as_rows(pair(y))
+    assert found.classes is None
+    assert found.y.shape == (len(y), 1)
+    assert found.y.dtype == torch.float32
+    assert found.y[:, 0].tolist() == [float(value) for value in y]
+
+
+def test_few_whole_floats_and_any_integers_name_classes() -> None:
+    digits = as_rows(pair(np.arange(100) % 10 / 1.0))
+    assert digits.classes == tuple(f"{k}.0" for k in range(10))
+    assert digits.y.tolist() == [k % 10 for k in range(100)]
+    assert len(as_rows(pair(np.arange(float(MOST_NUMERIC_CLASSES)))).classes) == MOST_NUMERIC_CLASSES
+    assert len(as_rows(pair(np.arange(401))).classes) == 401
+    assert as_rows(pair(torch.arange(401))).y.tolist() == list(range(401))
+
+
+def test_the_training_rows_decide_for_the_test_rows() -> None:
+    numbers = as_rows(pair(np.arange(401.0)))
+    few = as_rows(pair(np.array([3.0, 1.0, 3.0])), like=numbers)
+    assert few.classes is None
+    assert few.y.tolist() == [[3.0], [1.0], [3.0]]
+    assert as_rows(pair(np.array([3, 1])), like=numbers).y.tolist() == [[3.0], [1.0]]
+    digits = as_rows(pair(np.arange(10.0)))
+    assert as_rows(pair(np.array([9.0, 2.0])), like=digits).y.tolist() == [9, 2]
+    for strange in (np.array([0.5, 1.0]), np.arange(401.0)):
+        with pytest.raises(HoldfastError, match="have a label outside the 10 classes"):
+            as_rows(pair(strange), like=digits)
+
+
+@pytest.mark.parametrize("gap", [np.nan, np.inf])
+def test_no_class_is_called_nan_or_infinity(gap: float) -> None:
+    with pytest.raises(HoldfastError, match=r"1 row \(1\) have a NaN or infinite target"):
+        as_rows(pair(np.array([0.0, gap, 1.0])))

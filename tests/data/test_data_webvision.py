@@ -10,7 +10,7 @@ from PIL import Image
 
 from holdfast.data import read, read_inputs
 from holdfast.data.images import Pictures
-from holdfast.data.webvision import MINI, SYNSETS, TEST, TEST_IMAGES, TRAIN, is_webvision, read_imagenet
+from holdfast.data.webvision import SYNSETS, TEST, TEST_IMAGES, TRAIN, is_webvision, read_imagenet
 from holdfast.data.webvision import read as read_webvision
 from holdfast.errors import HoldfastError
 
@@ -93,7 +93,6 @@ def test_images_are_cropped_and_not_stretched(folder: Path) -> None:
 
 def test_one_door_reads_fifty_classes(folder: Path) -> None:
     assert is_webvision(folder)
-    assert MINI == 50
     with pytest.raises(HoldfastError, match=r"synsets\.txt lists 4 classes; take 2 to 4, not 50"):
         read(folder)
     (folder / SYNSETS).write_text("".join(f"n{k:08d} thing\n" for k in range(60)))
@@ -121,7 +120,7 @@ def test_it_trains_from_files(folder: Path) -> None:
     from holdfast import Crust, fit
 
     train, test = read_webvision(folder, classes=3, image_size=8)
-    run = fit(train, Crust.paper(), "cnn4", test=test, epochs=1, batch_size=3)
+    run = fit(train, Crust(warmup=0), "cnn4", test=test, epochs=1, batch_size=3)
     assert np.isfinite(run.history["loss"].iloc[-1])
 
 

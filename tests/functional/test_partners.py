@@ -10,10 +10,13 @@ def test_members_partners_and_beta_draws():
     source = torch.Generator().manual_seed(0)
     owner = torch.tensor([0, 0, 1, 0, 1, 2])
     chosen = torch.tensor([3, 2, 5])
-    drawn = torch.stack([cluster_partners(owner, chosen, source) for _ in range(200)])
+    drawn = torch.stack([cluster_partners(owner, chosen, source)[:, 0] for _ in range(200)])
     assert set(drawn[:, 0].tolist()) == {0, 1}
     assert set(drawn[:, 1].tolist()) == {4}
     assert set(drawn[:, 2].tolist()) == {5}
+    several = cluster_partners(owner, chosen, source, 3)
+    assert set(several[0].tolist()) == {0, 1}
+    assert several[1:].tolist() == [[4] * 3, [5] * 3]
     y = torch.tensor([0, 1, 0, 1, 1])
     partners = torch.stack([label_partners(y, source) for _ in range(300)])
     assert (y[partners] == y).all()

@@ -2,7 +2,7 @@
 
 import torch
 
-from holdfast.functional import anchor_rows, clean_posterior, flip_matrix, label_posterior, rivals
+from holdfast.functional import anchor_rows, anchor_transition, denoised_posterior, label_posterior, rival_strength
 from holdfast.noise import symmetric
 
 
@@ -30,7 +30,7 @@ def test_the_posterior_of_noisy_outputs_is_that_of_bayes():
     exact = p * t[:, y].T
     exact /= exact.sum(1, keepdim=True)
     for expected in (p, p @ t):  # a network that has not taken over the noise, and one that has
-        found = label_posterior(clean_posterior(expected), y, flip_matrix(expected, y))
+        found = label_posterior(denoised_posterior(expected), y, anchor_transition(expected, y))
         torch.testing.assert_close(found.sum(1), torch.ones(len(p)))
         assert (found - exact).abs().mean() < 0.02
 
@@ -38,20 +38,20 @@ def test_the_posterior_of_noisy_outputs_is_that_of_bayes():
 def test_a_sure_network_and_clean_labels_leave_the_labels_alone():
     y = torch.arange(4).repeat(50)
     expected = torch.full((200, 4), 0.01) + 0.96 * torch.eye(4)[y]
-    assert (label_posterior(clean_posterior(expected), y, flip_matrix(expected, y)).argmax(1) == y).all()
-    assert (label_posterior(clean_posterior(expected), y, flip_matrix(expected, y)).amax(1) > 0.99).all()
+    assert (label_posterior(denoised_posterior(expected), y, anchor_transition(expected, y)).argmax(1) == y).all()
+    assert (label_posterior(denoised_posterior(expected), y, anchor_transition(expected, y)).amax(1) > 0.99).all()
 
 
 def test_a_rival_stands_out_among_the_classes():
     even = torch.full((5, 5), 0.1) + 0.5 * torch.eye(5)
-    assert rivals(even, torch.full((5,), 50)).tolist() == [0.0] * 5
+    assert rival_strength(even, torch.full((5,), 50)).tolist() == [0.0] * 5
     one = torch.eye(5)
     one[3] = torch.tensor([0.0, 0.4, 0.0, 0.6, 0.0])
-    found = rivals(one, torch.full((5,), 50))
+    found = rival_strength(one, torch.full((5,), 50))
     error = (0.4 * 0.6 / 50) ** 0.5
     torch.testing.assert_close(found, torch.tensor([0.0, 0.4 - 2 * error, 0.0, 0.0, 0.0]))
-    assert float(rivals(one, torch.full((5,), 4)).max()) == 0, "so few rows show nothing"
+    assert float(rival_strength(one, torch.full((5,), 4)).max()) == 0, "so few rows show nothing"
     two = torch.tensor([[0.7, 0.3], [0.0, 1.0]])
     torch.testing.assert_close(
-        rivals(two, torch.tensor([100, 100])), torch.tensor([0.0, 0.3 - 2 * (0.3 * 0.7 / 100) ** 0.5])
+        rival_strength(two, torch.tensor([100, 100])), torch.tensor([0.0, 0.3 - 2 * (0.3 * 0.7 / 100) ** 0.5])
     )

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from runs import SCRIPT, digits_run, people_run, prices_run
+from finished_runs import SCRIPT, digits_run, people_run, prices_run
 from sklearn.metrics import f1_score
 from typer.testing import CliRunner
 
-from holdfast import Crust, HoldfastError, Method, Run, fit
+from holdfast import EMARefinement, HoldfastError, Method, Run, fit
 from holdfast.cli import app
 from holdfast.data.source import Source, read_again
 
@@ -34,17 +34,17 @@ def test_a_run_says_which_labels_are_wrong(digits):
 
 
 def test_the_command_writes_the_table(digits):
-    _, wrong, folder = digits
-    said = CliRunner().invoke(app, ["issues", str(folder / "run"), "--show", "2"], env={"COLUMNS": "200"})
-    assert said.exit_code == 0, said.output
-    assert "wrong labels, estimated" in said.output
-    table = pd.read_csv(folder / "run" / "issues.csv")
-    assert len(table) == len(wrong)
-    assert table["trust"].between(0, 1).all()
+    run, _, folder = digits
+    result = CliRunner().invoke(app, ["issues", str(folder / "run"), "--show", "2"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    rate, low, high = run.noise().rate
+    assert f"wrong labels, estimated: {rate:.1%} ({low:.1%} to {high:.1%})" in result.output
+    written = pd.read_csv(folder / "run" / "issues.csv", keep_default_na=False).drop(columns="name")
+    pd.testing.assert_frame_equal(written, run.issues().drop(columns="name"), check_dtype=False, rtol=1e-5)
 
 
-def test_crust_has_no_trust_in_what_it_refines(blobs):
-    run = fit(blobs, Crust(), "mlp", epochs=12, batch_size=16, device="cpu")
+def test_labels_that_are_refined_have_no_trust(blobs):
+    run = fit(blobs, EMARefinement(), "mlp", epochs=12, batch_size=16, device="cpu")
     flag = run.issues().sort_values("row")["flag"].to_numpy()
     assert f1_score((blobs.y != blobs.truth).numpy(), flag) > 0.9
 
@@ -58,9 +58,9 @@ def test_wrong_values_have_a_suggestion_with_an_interval(tmp_path):
     # Clean prices are linear, so the plane through the right ones says what the wrong ones were.
     plane = np.linalg.lstsq(np.c_[np.ones(360), price[~wrong][["size", "age"]]], price[~wrong]["price"], rcond=None)[0]
     true = np.c_[np.ones(40), price[wrong][["size", "age"]]] @ plane
-    told = table[wrong]
-    assert (told["low"].le(true) & told["high"].ge(true)).mean() > 0.8
-    assert (told["suggested"] - true).abs().median() < 40
+    found = table[wrong]
+    assert (found["low"].le(true) & found["high"].ge(true)).mean() > 0.8
+    assert (found["suggested"] - true).abs().median() < 40
     with pytest.raises(HoldfastError, match="no transition matrix"):
         run.noise()
 
@@ -71,14 +71,14 @@ def test_rows_are_numbered_as_in_the_file_and_found_again(tmp_path):
     table = Run.records(tmp_path / "run").issue_table()
     assert len(table) == 192
     assert (frame["income"].to_numpy()[table["row"]] == table["given"]).all()
-    again = read_again(run.asked)
+    again = read_again(run.config.source, run.config.fingerprint)
     assert torch.equal(again.x, run.rows.x)
     (tmp_path / "people.csv").rename(tmp_path / "moved.csv")
     with pytest.raises(HoldfastError, match=r"no longer at .*people\.csv"):
-        read_again(run.asked)
+        read_again(run.config.source, run.config.fingerprint)
     frame.assign(age=1.0).to_csv(tmp_path / "people.csv", index=False)
     with pytest.raises(HoldfastError, match="has changed since the run"):
-        read_again(run.asked)
+        read_again(run.config.source, run.config.fingerprint)
 
 
 def test_names_survive_the_folder(tmp_path, blobs):
@@ -88,7 +88,7 @@ def test_names_survive_the_folder(tmp_path, blobs):
     fit(named, Method(), "mlp", epochs=1, device="cpu", out=tmp_path / "run")
     assert Run.records(tmp_path / "run").names == named.names
     with pytest.raises(HoldfastError, match="in memory"):
-        read_again(Run.records(tmp_path / "run").asked)
+        Run.records(tmp_path / "run").training_rows()
 
 
 def test_an_unfinished_run_is_told_of(tmp_path, blobs):
@@ -111,14 +111,18 @@ def test_corrected_labels_are_trained_on_with_full_trust(tmp_path):
     people_run(tmp_path)
     frame = pd.read_csv(tmp_path / "people.csv")
     other = {"low": SCRIPT, SCRIPT: "low"}
-    turned = np.where(np.arange(240) % 8 == 0, frame["income"].map(other), frame["income"])
-    reviewed = np.arange(240) % 16 == 0
-    rows, _ = cleaned(tmp_path, label=np.where(reviewed, turned, frame["income"]), reviewed=reviewed).load()
-    assert rows.reviewed.sum() == 15
-    run = fit(rows, Crust(), "mlp", epochs=8, batch_size=16, device="cpu", out=tmp_path / "again")
-    assert run.asked["method"] == "Trusting(Crust(), 15 rows)"
-    settled = run.ledger["selected"][reviewed]
-    assert (settled == run.ledger["trained"][reviewed]).all()
+    # Of three wrong labels one is corrected, one reviewed as it is, which no method would trust, and one left alone.
+    corrected, confirmed, left = (np.arange(240) % 24 == k for k in (0, 8, 16))
+    label = np.where(corrected, frame["income"].map(other), frame["income"])
+    reviewed = corrected | confirmed
+    rows, _ = cleaned(tmp_path, label=label, reviewed=reviewed).load()
+    assert [rows.classes[k] for k in rows.y] == label.tolist()
+    assert rows.reviewed.tolist() == reviewed.tolist()
+    run = fit(rows, EMARefinement(), "mlp", epochs=8, batch_size=16, device="cpu", out=tmp_path / "again")
+    assert run.config.method["name"] == "EMARefinement"
+    always = run.ledger["selected"] == run.ledger["trained"]
+    assert always[reviewed].all()
+    assert not always[left].all()
     table = Run.records(tmp_path / "again").issue_table()
     assert (table["trust"][reviewed] == 1).all()
     assert not table["flag"][reviewed].any()

@@ -8,7 +8,7 @@ from torch import nn
 from torch.optim import Adam
 
 from holdfast import Feed, Rows, fit
-from holdfast.method import Batch
+from holdfast.types import Batch
 
 
 class Outputs(nn.Module):

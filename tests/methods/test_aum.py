@@ -4,8 +4,8 @@ from sklearn.datasets import load_digits
 
 from holdfast import AUM, HoldfastError, Rows, check_method, fit
 from holdfast.compare import corrupted
-from holdfast.method import Batch
 from holdfast.methods.aum import flagged
+from holdfast.types import Batch
 
 
 def test_the_contract_holds():

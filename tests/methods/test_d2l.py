@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from holdfast import D2L, Feed, HoldfastError, Rows, check_method, fit
-from holdfast.functional import local_dimension, row_lots
+from holdfast.functional import local_dimension, row_uniforms
 from holdfast.methods import d2l
 
 HISTORY = [10, 8, 6, 5, 5.2, 5, 5.1, 4.9, 5, 5.1, 7]
@@ -68,7 +68,7 @@ def test_the_dimension_is_that_of_random_rows_in_small_batches(blobs, monkeypatc
     assert torch.equal(feed.generator.get_state(), before[1])
     assert net.training
     assert found[0] == found[1] != found[2]
-    rows = row_lots(240, 5, 3).argsort()[:100]
+    rows = row_uniforms(240, 5, 3).argsort()[:100]
     with torch.no_grad():
         features = net[0](blobs.x[rows]).tanh()
     each = torch.cat([local_dimension(features[a : a + 40], 6) for a in (0, 40, 80)])

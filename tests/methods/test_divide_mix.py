@@ -4,7 +4,7 @@ from torch import nn
 from torch.optim import Adam
 
 from holdfast import DivideMix, Feed, HoldfastError, check_method, fit
-from holdfast.functional import next_by_lot, row_lots
+from holdfast.functional import batch_beta, cyclic_partners, row_uniforms
 from holdfast.functional.mixture import small_component
 from holdfast.methods.divide_mix import semi_supervised, sharpen
 
@@ -23,7 +23,8 @@ def begun(method, rows, epoch, batch_size=30):
         fit(rows, None, net, epochs=epochs, batch_size=24, optimizer=lambda parameters: Adam(parameters, lr=0.03))
     feed = Feed(rows, batch_size=batch_size, seed=4, augment=lambda x, g: x + 0.1 * torch.randn(x.shape, generator=g))
     method.begin(nets, feed)
-    return nets, next(iter(method.batches(nets, feed, epoch, 40)))
+    method.before_epoch(nets, feed, epoch, 40)
+    return nets, next(iter(feed.batches(method.plan(nets, feed), 2)))
 
 
 def test_numbers_of_the_specification(logits):
@@ -62,12 +63,10 @@ def test_a_batch_against_a_loop(blobs):
     method = DivideMix(8.0, warmup=3, ramp=4)
     nets, batch = begun(method, blobs, 5)
     assert not torch.equal(*batch.x)
-    state = torch.get_rng_state()
     step = method.loss(nets, batch)
-    torch.set_rng_state(state)
     b, total, trust = len(batch.y), 0.0, torch.zeros(len(batch.y))
-    lots = row_lots(480, 4, 5)
-    partner = next_by_lot(torch.cat([lots[batch.index], lots[240 + batch.index]]))
+    uniforms = row_uniforms(480, 4, 5)
+    partner = cyclic_partners(torch.cat([uniforms[batch.index], uniforms[240 + batch.index]]))
     for k in (0, 1):
         w = method.clean[1 - k][batch.index]
         p = [[net(x).softmax(1) for x in batch.x] for net in (nets[k], nets[1 - k])]
@@ -79,8 +78,7 @@ def test_a_batch_against_a_loop(blobs):
                 t = (p[0][0][i] + p[0][1][i] + p[1][0][i] + p[1][1][i]) / 4
             targets.append(t**2 / (t**2).sum())
         targets, x = torch.stack(targets * 2).detach(), torch.cat(batch.x)
-        m = torch.distributions.Beta(4.0, 4.0).sample().item()
-        m = max(m, 1 - m)
+        m = batch_beta(4.0, batch.index, 4, 5, k)
         log = nets[k](m * x + (1 - m) * x[partner]).log_softmax(1)
         mixed = m * targets + (1 - m) * targets[partner]
         known = torch.cat([w, w]) > 0.5
@@ -106,7 +104,8 @@ def test_the_other_network_guesses_in_evaluation_mode(blobs):
 
     method, nets, feed = DivideMix(warmup=0), [Seen(), Seen()], Feed(blobs, batch_size=30)
     method.begin(nets, feed)
-    batch = next(iter(method.batches(nets, feed, 0, 10)))
+    method.before_epoch(nets, feed, 0, 10)
+    batch = next(iter(feed.batches(method.plan(nets, feed), 2)))
     for net in nets:
         net.modes.clear()
     method.loss(nets, batch)

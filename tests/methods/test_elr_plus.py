@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from holdfast import ELRPlus, Feed, HoldfastError, check_method, fit
-from holdfast.functional import next_by_lot, row_lots
+from holdfast.functional import batch_beta, cyclic_partners, row_uniforms
 
 
 @pytest.mark.parametrize("method", [ELRPlus(), ELRPlus(7, memory=0.9, alpha=0.2, average=0.5, ramp=4)], ids=repr)
@@ -21,7 +21,7 @@ def test_unmixed_each_network_is_held_to_the_other(on_tables, trained, logits, s
     total = 0.0
     for k in (0, 1):
         target = 0.3 * p[1 - k]
-        torch.testing.assert_close(method.belief[k], target)
+        torch.testing.assert_close(method.ema[k], target)
         table = [logits, second][k].clone().requires_grad_()
         inner = (table.softmax(1) * target).sum(1)
         loss = (nn.functional.cross_entropy(table, labels, reduction="none") + 3 * (1 - inner).log()).mean()
@@ -36,13 +36,11 @@ def test_inputs_labels_and_targets_are_mixed_alike(blobs):
     nets, feed = [nn.Linear(2, 3), nn.Linear(2, 3)], Feed(blobs, batch_size=30, seed=4)
     method = ELRPlus(2.0, memory=0.5)
     method.begin(nets, feed)
-    batch = next(iter(method.batches(nets, feed, 3, 10)))
-    state = torch.get_rng_state()
+    method.before_epoch(nets, feed, 3, 10)
+    batch = next(iter(feed.batches()))
     step = method.loss(nets, batch)
-    torch.set_rng_state(state)
-    m = torch.distributions.Beta(1.0, 1.0).sample().item()
-    m = max(m, 1 - m)
-    j = next_by_lot(row_lots(240, 4, 3)[batch.index])
+    m = batch_beta(1.0, batch.index, 4, 3)
+    j = cyclic_partners(row_uniforms(240, 4, 3)[batch.index])
     x = m * batch.x + (1 - m) * batch.x[j]
     y = torch.eye(3)[batch.y]
     y = m * y + (1 - m) * y[j]
@@ -85,7 +83,7 @@ def test_the_state_survives_a_checkpoint(resumes, blobs):
     resumes(lambda: ELRPlus(ramp=3), blobs)
 
 
-def test_wrong_labels_are_not_learnt_by_heart(blobs):
+def test_wrong_labels_are_not_memorised(blobs):
     method = ELRPlus(average=0.95)
     run = fit(blobs, method, "mlp", epochs=20, batch_size=24)
     assert (run.net(blobs.x).argmax(1) == blobs.truth).float().mean() > 0.95

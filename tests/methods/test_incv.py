@@ -18,7 +18,7 @@ def test_rates_of_the_specification():
     for symmetric, told in ((True, 0.006897), (False, 0.058824)):
         method.symmetric = symmetric
         method._task = type("Ten", (), {"outputs": 10})()
-        assert method.forget() == pytest.approx(told, abs=1e-6)
+        assert method.drop_rate() == pytest.approx(told, abs=1e-6)
 
 
 def test_rows_that_agree_are_trusted(flipped):

@@ -3,8 +3,8 @@ import torch
 import torch.nn.functional as F
 
 from holdfast import LDMI, HoldfastError, check_method, fit
-from holdfast.method import Stage
 from holdfast.methods.l_dmi import dmi
+from holdfast.types import Stage
 
 
 def test_the_contract_holds():

@@ -48,7 +48,7 @@ def test_ties_keep_the_first_rows(on_tables):
 def test_any_ramp_may_be_given(on_tables, logits, labels):
     method = SPL(0.5, ramp=AuthorsRamp(3))
     on_tables(method, [logits], labels, epoch=1)
-    assert method.forget == pytest.approx(0.25)
+    assert method.drop_rate == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from holdfast import HoldfastError, TRevision, check_method, fit
-from holdfast.method import Stage
+from holdfast.types import Stage
 
 
 def test_the_contract_holds():

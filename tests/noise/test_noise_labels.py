@@ -70,8 +70,10 @@ def test_pair_matrices():
 
 
 def test_published_maps():
-    assert MNIST_PAIRS == {7: 1, 2: 7, 3: 8, 5: 6, 6: 5}
-    assert CIFAR10_PAIRS == {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
+    names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+    words = {f"{names[a]} {names[b]}" for a, b in CIFAR10_PAIRS.items()}
+    assert words == {"truck automobile", "bird airplane", "deer horse", "cat dog", "dog cat"}
+    assert {f"{a}{b}" for a, b in MNIST_PAIRS.items()} == {"71", "27", "38", "56", "65"}
     assert Counter(_CIFAR100_COARSE) == dict.fromkeys(range(20), 5)
     walk = [4]
     for _ in range(5):

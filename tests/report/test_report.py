@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from runs import SCRIPT, digits_run, people_run, photos_run, prices_run
+from finished_runs import SCRIPT, digits_run, people_run, photos_run, prices_run
+from markupsafe import escape
 from typer.testing import CliRunner
 
 from holdfast import Run
@@ -26,16 +27,19 @@ def check_alone(text):
 
 def test_digits(tmp_path):
     run, _ = digits_run(tmp_path)
-    said = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--top", "12"])
-    assert said.exit_code == 0, said.output
+    result = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--top", "12"])
+    assert result.exit_code == 0, result.output
     text = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     check_alone(text)
     assert text.count('src="data:image/png;base64,') == 12
     rate, low, high = run.noise().rate
     assert f"{rate:.1%}" in text
     assert f"({low:.1%} to {high:.1%})" in text
-    for part in ("Rows by trust", "How labels go wrong", "digit 3", "holdfast review", "CoPRLL()", "accuracy by epoch"):
+    assert run.config.call.startswith("CoPRLL(")
+    assert f"What one run of {escape(run.config.call)} saw of 1,797 rows" in text
+    for part in ("Rows by trust", "How labels go wrong", "digit 3", "holdfast review", "accuracy by epoch"):
         assert part in text
+    assert "<h2>What was asked</h2>" in text
 
 
 @pytest.mark.parametrize("make", [photos_run, people_run])

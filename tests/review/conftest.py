@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from runs import digits_run, people_run, photos_run
+from finished_runs import digits_run, people_run, photos_run
 
 
 class Server:

@@ -8,7 +8,7 @@ import time
 
 import pandas as pd
 import pytest
-from runs import SCRIPT
+from finished_runs import SCRIPT
 from typer.testing import CliRunner
 
 from holdfast.cli import app
@@ -151,8 +151,8 @@ MANY = """
 import numpy as np, pandas as pd, torch, uvicorn
 from pathlib import Path
 from holdfast.review.app import application
-from holdfast.review.command import _listening
-from holdfast.review.desk import Desk
+from holdfast.cli.review import _listening
+from holdfast.review.queue import ReviewQueue
 from holdfast.review.store import Store
 rng, n = np.random.default_rng(0), 100_000
 names = np.array([f"class {k}" for k in range(20)], dtype=object)
@@ -161,11 +161,11 @@ table = pd.DataFrame({"row": np.arange(n), "name": "", "given": names[given], "s
                       "trust": rng.random(n) * 0.89, "flag": True, "why": ""})
 table["rival"] = table["suggested"]
 features = torch.from_numpy(rng.normal(size=(n, 64)).astype(np.float32))
-desk = Desk(table, list(names), features, None, Store(Path("reviews.sqlite"), "f"))
-held = _listening(0)
-port = held.getsockname()[1]
+queue = ReviewQueue(table, list(names), features, None, Store(Path("reviews.sqlite"), "f"))
+listening = _listening(0)
+port = listening.getsockname()[1]
 print(f"http://127.0.0.1:{port}/?token=t", flush=True)
-uvicorn.Server(uvicorn.Config(application(desk, port, "t"), log_level="warning", access_log=False)).run([held])
+uvicorn.Server(uvicorn.Config(application(queue, port, "t"), log_level="warning", access_log=False)).run([listening])
 """
 
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import socket
 import sqlite3
 import struct
@@ -12,12 +13,12 @@ from pathlib import Path
 import httpx
 import pandas as pd
 import pytest
+from finished_runs import SCRIPT
 from PIL import Image
-from runs import SCRIPT
 from typer.testing import CliRunner
 
 from holdfast.cli import app
-from holdfast.review.command import _listening
+from holdfast.cli.review import _listening
 
 EVIL = "'; DROP TABLE entries; --"
 
@@ -37,6 +38,7 @@ def test_a_walk_through_suspects(digits, tmp_path):
         item = first["item"]
         assert item["given"] != item["suggested"]
         assert {group["label"] for group in item["neighbours"]} == {item["given"], item["suggested"]}
+        assert all(group["rows"] for group in item["neighbours"])
         assert all(near["label"] == group["label"] for group in item["neighbours"] for near in group["rows"])
         picture = Image.open(io.BytesIO(client.get(f"/picture/{item['row']}").content))
         assert picture.size == (8, 8)
@@ -53,7 +55,10 @@ def test_a_walk_through_suspects(digits, tmp_path):
         fourth = post(client, "/api/decide", row=third, verdict="other", label=other).json()["item"]["row"]
         post(client, "/api/decide", row=fourth, verdict="unsure")
         assert post(client, "/api/decide", row=kept, verdict="keep", filter={"second": True}).status_code == 200
-        assert asked(client, reviewer="Bob", second="true")["item"]["row"] == item["row"]
+        again = asked(client, reviewer="Bob", second="true")["item"]
+        assert again["row"] == item["row"]
+        assert again["decisions"] == ["Ada: suggestion"]
+        assert asked(client)["progress"]["own"] == 4
     out = tmp_path / "cleaned.csv"
     said = CliRunner().invoke(app, ["export", str(digits.run), "--out", str(out)])
     assert said.exit_code == 0, said.output
@@ -64,6 +69,18 @@ def test_a_walk_through_suspects(digits, tmp_path):
     assert table["reviewed"].to_numpy().nonzero()[0].tolist() == sorted([item["row"], kept, third])
     assert (table["label"] != table["given"]).sum() == 2
     assert table["reviewers"][fourth] == "Ada"
+
+
+def test_the_script_reads_what_is_sent_and_what_is_on_the_page(digits):
+    with digits.client() as client:
+        script, page, first = client.get("/review.js").text, client.get("/").text, asked(client)
+    assert {"row", "decisions"} <= set(re.findall(r"\bitem\.(\w+)", script)) <= first["item"].keys()
+    assert {"decided", "open"} <= set(re.findall(r"\bprogress\.(\w+)", script)) <= first["progress"].keys()
+    assert (
+        {"decisions", "picture"}
+        <= set(re.findall(r'\bat\("([\w-]+)"\)', script))
+        <= set(re.findall(r'\bid="([\w-]+)"', page))
+    )
 
 
 def test_filters(digits):

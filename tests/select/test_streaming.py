@@ -95,7 +95,7 @@ def test_values_follow_the_reservoir():
     for chunk in points.split(100):
         sieve.update(chunk)
     for v in range(len(sieve._value)):
-        picks = sieve._held[sieve._picks[v, : sieve._size[v]]]
+        picks = sieve._stored[sieve._picks[v, : sieve._size[v]]]
         reached = distances(torch.from_numpy(sieve._sample), torch.from_numpy(picks)).min(1)
         value = np.maximum(sieve._phantom - reached, 0).sum()
         assert sieve._value[v] == pytest.approx(value, rel=1e-4)
@@ -140,7 +140,7 @@ def test_chunks_are_let_go():
     for _ in range(40):
         sieve.update(torch.randn(1000, 3, generator=source))
     assert sieve.seen == 40_000
-    assert len(sieve._held) <= 4 * len(sieve._value)
+    assert len(sieve._stored) <= 4 * len(sieve._value)
     assert sieve._sample.shape == (100, 4)
 
 

@@ -132,10 +132,11 @@ def test_quantities_of_the_specification():
     assert (alpha, beta, smooth) == pytest.approx((1.985352, 17.320508, 0.547723), abs=1e-5)
     found = low_rank(alpha, beta, smooth, 20.0, 2 * 0.15)
     assert found.radius == pytest.approx(40.295125, abs=1e-5)
-    assert 5 / (step_size(at) * alpha**2) == pytest.approx(
-        40 * 2 / (step_size(at) * 400 * at.separation.least), rel=1e-9
-    )
-    assert 5 / (step_size(at) * alpha**2) * math.log(20 / 0.3) == pytest.approx(3196.43, abs=0.3)
+    assert found.rate == pytest.approx(step_size(at))
+    assert found.iterations == pytest.approx(3196.43, abs=0.3)
+    # With this alpha, 5 / (eta alpha^2) is 40 K / (eta n lambda).
+    factor = 40 * 2 / (step_size(at) * 400 * at.separation.least)
+    assert found.iterations == pytest.approx(factor * math.log(20 / 0.3))
 
 
 def trained(rate, radius, steps, *, n=120, hidden=1000, scale=1.0):
@@ -154,7 +155,7 @@ def trained(rate, radius, steps, *, n=120, hidden=1000, scale=1.0):
 def test_perfect_clusters_below_the_limit_get_their_true_labels():
     """Theorem 2.3, within the stated number of steps and the stated distance, and no later overfitting."""
     data, net, start, at, outputs = trained(0.1, 0.0, 0)
-    assert at.gap / 8 >= 0.1
+    assert [c.holds for c in perfect_conditions(at)] == [True, True, True]
     values = data.truth.unique()
     assert float((outputs[-1] - data.truth).abs().max()) <= 4 * 0.1
     assert torch.equal(nearest_labels(outputs[-1], values), data.truth)
@@ -165,7 +166,7 @@ def test_perfect_clusters_below_the_limit_get_their_true_labels():
 
 def test_above_the_limit_they_do_not():
     data, _, _, at, outputs = trained(0.6, 0.0, 0)
-    assert at.wrong > at.gap / 8
+    assert [c.holds for c in perfect_conditions(at)] == [True, True, False]
     assert not torch.equal(nearest_labels(outputs[-1], data.truth.unique()), data.truth)
 
 
@@ -193,14 +194,14 @@ def test_the_precise_statement_by_hand():
     )
     log = math.log(math.sqrt(400 * math.log(2)) / 0.15)
     width, radius, exact = precise_conditions(at)
-    assert width.asked == pytest.approx(4 * 1.5**2 / (1 / 3) ** 4 * log**6)
-    assert radius.asked == pytest.approx((1 / 3) / (2 * log))
-    assert exact.asked == pytest.approx(2 * (1 / 9) / (4 * log**3))
-    assert (width.holds, radius.holds, exact.holds) == (False, True, exact.asked >= 0.01)
+    assert width.required == pytest.approx(4 * 1.5**2 / (1 / 3) ** 4 * log**6)
+    assert radius.required == pytest.approx((1 / 3) / (2 * log))
+    assert exact.required == pytest.approx(2 * (1 / 9) / (4 * log**3))
+    assert (width.holds, radius.holds, exact.holds) == (False, True, False)
     assert error_share(at) == pytest.approx(0.01 * 2 * math.sqrt(math.log(2)) / (2 / 3) * log)
     perfect = perfect_conditions(at._replace(radius=0.0))
     assert [c.holds for c in perfect] == [True, True, True]
-    assert perfect[0].asked == pytest.approx(at.separation.condition**2 * 4)
+    assert perfect[0].required == pytest.approx(at.separation.condition**2 * 4)
     assert not perfect_conditions(at)[1].holds
     assert noise_distance(2.0, 0.01, slack=5.0) == pytest.approx(199.995)
 
@@ -210,7 +211,7 @@ def test_conditions_say_by_how_much():
     width, radius, share = conditions(at)
     assert not width.holds
     assert width.factor == pytest.approx(1000 / (4 * 1.5**2 / 0.157665**4), rel=1e-4)
-    assert (radius.asked, radius.holds) == (0.25, False)
+    assert (radius.required, radius.holds) == (0.25, False)
     assert share.holds
     assert share.factor == pytest.approx(0.25 / 0.15)
 

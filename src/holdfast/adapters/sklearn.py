@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate
 from holdfast.fit import fit
 from holdfast.method import Method
-from holdfast.methods import METHODS
+from holdfast.methods import DEFAULT, METHODS
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +28,7 @@ class _Robust(BaseEstimator):
 
     def __init__(
         self,
-        method: str | Method = "crust",
+        method: str | Method = DEFAULT,
         net: str = "mlp",
         epochs: int = 30,
         batch_size: int | None = None,
@@ -86,7 +86,7 @@ class RobustClassifier(ClassifierMixin, _Robust):
 
     Parameters
     ----------
-    method: a name of the command line (standard, crust, ...) or a ``Method``.
+    method: a name of the command line (standard, prl-l, ...; ``holdfast methods`` lists them) or a ``Method``.
     net: mlp, or any name that ``holdfast.fit`` takes.
     epochs, lr: passes over the data and learning rate of Adam.
     batch_size: rows in a batch; None: 128, or fewer where there are few rows.

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from holdfast.errors import HoldfastError
-from holdfast.feed import Augment, evaluate
-from holdfast.method import Nets
-from holdfast.methods.paced import Paced
+from holdfast.feed import Augment, Feed, evaluate
+from holdfast.methods.training_progress import WithProgress
 from holdfast.task import Representation
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
 
 
 class Recipe(Protocol):
@@ -30,26 +25,19 @@ class Recipe(Protocol):
         """The example with at most ``1 - least`` of another one mixed in."""
 
 
-class Contrastive(Paced):
+class Contrastive(WithProgress):
     """Base of the methods that learn embeddings from views of examples; the network's output is the embedding.
 
     They train on rows without labels (``Rows.without_labels``), so that none can be read. ``batch.x`` is a tuple of
     views, of which ``augments`` says how each is drawn.
     """
 
+    requires = Representation
     views = 2
 
     def augments(self, recipe: Recipe) -> tuple[Augment, ...]:
         """One augmentation for each view."""
         return tuple(recipe.weak() for _ in range(self.views))
-
-    def begin(self, nets: Nets, data: Feed) -> None:
-        super().begin(nets, data)
-        if not isinstance(data.task, Representation):
-            raise HoldfastError(
-                f"{type(self).__name__} learns without labels; use holdfast.contrastive.pretrain, or pass "
-                "rows.without_labels()"
-            )
 
 
 def embedding_width(net: nn.Module, data: Feed) -> int:

@@ -1,10 +1,9 @@
-"""BYOL: foretell what a slowly moving encoder makes of the other view; no negatives."""
+"""BYOL: predict the momentum encoder's embedding of the other view; no negatives."""
 
 from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,12 +11,10 @@ from torch import Tensor
 from holdfast.contrastive.base import Contrastive, embedding_width
 from holdfast.contrastive.momentum import check_momentum, follow
 from holdfast.errors import HoldfastError
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Nets, Step
 from holdfast.nets.heads import Predictor
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.types import Batch, Nets, Step
 
 
 class BYOL(Contrastive):
@@ -43,6 +40,8 @@ class BYOL(Contrastive):
     BYOL(momentum=0.99)
     """
 
+    name = "byol"
+
     def __init__(self, momentum: float = 0.996, *, hidden: int = 512) -> None:
         super().__init__()
         check_momentum(momentum)
@@ -59,8 +58,8 @@ class BYOL(Contrastive):
     def loss(self, nets: Nets, batch: Batch) -> Step:
         with torch.no_grad():
             targets = [self.target(x) for x in batch.x]
-        foretold = [self.predict(nets[0](x)) for x in batch.x]
-        losses = byol_losses(foretold[0], targets[1]) + byol_losses(foretold[1], targets[0])
+        predicted = [self.predict(nets[0](x)) for x in batch.x]
+        losses = byol_losses(predicted[0], targets[1]) + byol_losses(predicted[1], targets[0])
         return Step(weighted_mean(losses, batch.weight), batch.weight)
 
     def after_step(self, nets: Nets) -> None:
@@ -68,12 +67,12 @@ class BYOL(Contrastive):
         super().after_step(nets)
 
 
-def byol_losses(foretold: Tensor, target: Tensor) -> Tensor:
+def byol_losses(predicted: Tensor, target: Tensor) -> Tensor:
     """``2 - 2 cos`` of each row.
 
     Shape: (B, h), (B, h) -> (B,).
     """
-    return 2 - 2 * torch.cosine_similarity(foretold, target)
+    return 2 - 2 * torch.cosine_similarity(predicted, target)
 
 
 def momentum_at(share: float, first: float) -> float:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor, nn
 
 from holdfast.contrastive.base import Recipe, unit
-from holdfast.contrastive.moco import MoCo
+from holdfast.contrastive.moco import MoCo, MoCoSettings
 from holdfast.contrastive.sane import label_losses, own_losses
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augment
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch
+from holdfast.types import Batch
 
 
 class CLSA(MoCo):
     """``L = L_c + L_ddm``: contrast of weak queries over all keys of batch and queue, plus
-    ``L_ddm = -sum_j W_ij log softmax(s_i B / tau)_j`` with ``W_i = softmax(q_i B / tau)`` of the weak query held
-    fixed and ``s`` the strong query. Every weak query supervises every strong one; terms are summed.
+    ``L_ddm = -sum_j W_ij log softmax(s_i B / tau)_j`` with ``W_i = softmax(q_i B / tau)`` of the weak query,
+    detached, and ``s`` the strong query. Every weak query supervises every strong one; terms are summed.
 
     Parameters
     ----------
@@ -37,17 +39,15 @@ class CLSA(MoCo):
     CLSA(strong=(0.5,))
     """
 
+    name = "clsa"
+
     def __init__(
         self,
         weak: tuple[float, ...] = (1.0,),
         strong: tuple[float, ...] = (1.0,),
-        *,
-        queue: int = 4096,
-        momentum: float = 0.99,
-        temperature: float = 0.2,
-        groups: int = 4,
+        **moco: Unpack[MoCoSettings],
     ) -> None:
-        super().__init__(queue, momentum, temperature, groups=groups)
+        super().__init__(**moco)
         if not weak or not all(0 < size <= 1 for size in (*weak, *strong)):
             raise HoldfastError(f"sizes are shares of the side in (0, 1], one at least, not {weak} and {strong}")
         self.weak = weak
@@ -66,6 +66,6 @@ class CLSA(MoCo):
         strong = [unit(net(x)) for x in more[split:]]
         losses = [own_losses(query, keys, self.temperature) for query in weak]
         for query in weak:
-            held = (query.detach() @ keys.T / self.temperature).softmax(1)
-            losses += [label_losses(other, keys, held, self.temperature) for other in strong]
+            soft = (query.detach() @ keys.T / self.temperature).softmax(1)
+            losses += [label_losses(other, keys, soft, self.temperature) for other in strong]
         return weighted_mean(torch.stack(losses).sum(0), batch.weight)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from torch import Tensor, nn
 
 from holdfast.contrastive.base import unit
-from holdfast.contrastive.moco import MoCo, check_temperature, moco_losses
+from holdfast.contrastive.moco import MoCo, MoCoSettings, check_temperature, moco_losses
 from holdfast.errors import HoldfastError
 from holdfast.functional.divergence import divergence
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch
+from holdfast.types import Batch
 
 
 class CO2(MoCo):
@@ -30,17 +32,10 @@ class CO2(MoCo):
     CO2(weight=1.0)
     """
 
-    def __init__(
-        self,
-        weight: float = 0.3,
-        consistency: float = 0.05,
-        *,
-        queue: int = 4096,
-        momentum: float = 0.99,
-        temperature: float = 0.2,
-        groups: int = 4,
-    ) -> None:
-        super().__init__(queue, momentum, temperature, groups=groups)
+    name = "co2"
+
+    def __init__(self, weight: float = 0.3, consistency: float = 0.05, **moco: Unpack[MoCoSettings]) -> None:
+        super().__init__(**moco)
         if weight < 0:
             raise HoldfastError(f"the weight of consistency must be at least 0, not {weight:g}")
         check_temperature(consistency)

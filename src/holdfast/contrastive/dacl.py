@@ -17,13 +17,15 @@ class DACL(SimCLR):
     temperature: see ``SimCLR``.
 
     Differs from the paper: mixes inputs, not hidden layers, and one way of mixing at a time
-    (``holdfast.contrastive.views.MixupNoise``); ``least`` is tuned for each data set there.
+    (``holdfast.contrastive.MixupNoise``); ``least`` is tuned for each data set there.
 
     Reference: Verma et al., "Towards Domain-Agnostic Contrastive Learning", ICML 2021.
 
     >>> DACL(0.8)
     DACL(least=0.8)
     """
+
+    name = "dacl"
 
     def __init__(self, least: float = 0.9, temperature: float = 0.5) -> None:
         super().__init__(temperature)

@@ -1,4 +1,4 @@
-"""How good a representation is: nearest neighbours, a linear layer, fine-tuning, and other data."""
+"""How good a representation is: k-NN accuracy, linear probe, fine-tuning, and transfer to other data."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ def knn_votes(similarity: Tensor, labels: Tensor, classes: int, temperature: flo
 
 
 def knn_predict(
-    known: Tensor, labels: Tensor, asked: Tensor, classes: int, *, k: int = 50, temperature: float = 0.05
+    known: Tensor, labels: Tensor, queries: Tensor, classes: int, *, k: int = 50, temperature: float = 0.05
 ) -> Tensor:
-    """Classes by the weighted vote of the k most similar known rows.
+    """Classes by weighted k-NN: the vote of the k most similar known rows.
 
-    Shape: known (N, d), labels (N,), asked (M, d), features of any length -> (M,).
+    Shape: known (N, d), labels (N,), queries (M, d), features of any length -> (M,).
     """
     known, k = unit(known), min(k, len(known))
     found = []
-    for part in unit(asked).split(1024):
+    for part in unit(queries).split(1024):
         similarity, place = (part @ known.T).topk(k)
         found.append(knn_votes(similarity, labels[place], classes, temperature).argmax(1))
     return torch.cat(found)
 
 
 def knn_accuracy(net: nn.Module, train: Rows, test: Rows, *, k: int = 50, temperature: float = 0.05) -> float:
-    """Accuracy on test rows by their nearest training rows, of the given labels; k = 50 and T = 0.05 as for SANE."""
+    """k-NN accuracy: test rows classified by the given labels of training rows; k = 50 and T = 0.05 as for SANE."""
     found = knn_predict(
         features_of(net, train), train.y, features_of(net, test), _classes(train), k=k, temperature=temperature
     )
@@ -84,19 +84,19 @@ def linear_accuracy(
     batch_size: int = 256,
     seed: int = 0,
 ) -> float:
-    """Accuracy on test rows of a linear layer trained on frozen features.
+    """Linear-probe accuracy: that of a linear layer trained on frozen features, on test rows.
 
     Adam at 0.01 for 200 epochs without weight decay, as SANE has it for CIFAR-10. Differs from there: features are
     those of images as they are, computed once and divided by one number, their mean standard deviation; the rate falls
     along a cosine.
     """
-    known, asked = features_of(net, train), features_of(net, test)
+    known, queries = features_of(net, train), features_of(net, test)
     scale = known.std(0).mean().clamp_min(1e-6)
-    kept, held = (replace(rows, x=x / scale, truth=None, names=None) for rows, x in ((train, known), (test, asked)))
+    train, test = (replace(rows, x=x / scale, truth=None, names=None) for rows, x in ((train, known), (test, queries)))
     with torch.random.fork_rng():
         layer = nn.Linear(known.shape[1], _classes(train))
         run = fit(
-            kept, Method(), layer, test=held, epochs=epochs, batch_size=min(batch_size, len(kept)),
+            train, Method(), layer, test=test, epochs=epochs, batch_size=min(batch_size, len(train)),
             optimizer=partial(Adam, lr=rate), seed=seed, device="cpu",
         )  # fmt: skip
     return float(run.history["test"].iloc[-1])
@@ -113,7 +113,7 @@ def fine_tune(
 
 
 def transfer(net: nn.Module, train: Rows, test: Rows, **settings: Any) -> dict[str, float]:
-    """Accuracies on another data set than the one pre-trained on: nearest neighbours, and a linear layer.
+    """Accuracies on another data set than the one pre-trained on: k-NN and linear probe.
 
     Grey images reach a network for colours three times over, colours one for grey images by their mean.
     """
@@ -123,16 +123,16 @@ def transfer(net: nn.Module, train: Rows, test: Rows, **settings: Any) -> dict[s
 
 
 class Probe:
-    """Watches a pre-training: every so many epochs the accuracy of nearest neighbours joins the history.
+    """Watches a pre-training: every so many epochs the k-NN accuracy joins the history.
 
     ``spread`` beside it is the mean standard deviation of normalised features times the root of their number: near one
-    for features that fill the space, near zero for a network that makes the same of everything.
+    for features that fill the space, near zero for a representation that has collapsed.
 
     Parameters
     ----------
     train, test: labelled rows; of the training rows at most ``most`` are neighbours.
     every: epochs between two looks, the last epoch of each such number.
-    linear: epochs of a linear layer each time, 0 for none.
+    linear: epochs of a linear probe each time, 0 for none.
     """
 
     def __init__(self, train: Rows, test: Rows, *, every: int = 10, linear: int = 0, most: int = 20_000) -> None:
@@ -147,8 +147,8 @@ class Probe:
         if (epoch + 1) % self.every:
             return {}
         known = unit(features_of(net, self.train))
-        asked = unit(features_of(net, self.test))
-        found = knn_predict(known, self.train.y, asked, _classes(self.train))
+        queries = unit(features_of(net, self.test))
+        found = knn_predict(known, self.train.y, queries, _classes(self.train))
         line = {
             "knn": float((found == self.test.y).double().mean()),
             "spread": float(known.std(0).mean() * known.shape[1] ** 0.5),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor, nn
 
 from holdfast.contrastive.base import unit
 from holdfast.contrastive.mixup import blend, draw_mix
-from holdfast.contrastive.moco import MoCo
+from holdfast.contrastive.moco import MoCo, MoCoSettings
 from holdfast.errors import HoldfastError
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch
+from holdfast.types import Batch
 
 
 class IMix(MoCo):
@@ -32,16 +34,10 @@ class IMix(MoCo):
     IMix(alpha=2.0)
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        queue: int = 4096,
-        momentum: float = 0.99,
-        temperature: float = 0.2,
-        groups: int = 4,
-    ) -> None:
-        super().__init__(queue, momentum, temperature, groups=groups)
+    name = "i-mix"
+
+    def __init__(self, alpha: float = 1.0, **moco: Unpack[MoCoSettings]) -> None:
+        super().__init__(**moco)
         if not alpha > 0:
             raise HoldfastError(f"alpha must be positive, not {alpha:g}")
         self.alpha = alpha

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor, nn
 
 from holdfast.contrastive.base import unit
 from holdfast.contrastive.i_mix import i_mix_losses
 from holdfast.contrastive.mixup import blend
-from holdfast.contrastive.moco import MoCo, check_temperature
+from holdfast.contrastive.moco import MoCo, MoCoSettings, check_temperature
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch
+from holdfast.types import Batch
 
 
 class MixCo(MoCo):
     """``L = L_moco + L_mix``: the two halves of a batch are mixed, ``x'_j = l_j x_j + (1 - l_j) x_{j + B/2}`` with
-    ``l_j ~ U(0, 1)``, and each mixed query is held to both keys among all of batch and queue.
+    ``l_j ~ U(0, 1)``, and each mixed query must find both keys among all of batch and queue.
 
     Parameters
     ----------
@@ -34,16 +36,10 @@ class MixCo(MoCo):
     MixCo(mixed_temperature=0.05)
     """
 
-    def __init__(
-        self,
-        queue: int = 4096,
-        momentum: float = 0.99,
-        temperature: float = 0.2,
-        *,
-        mixed_temperature: float = 1.0,
-        groups: int = 4,
-    ) -> None:
-        super().__init__(queue, momentum, temperature, groups=groups)
+    name = "mixco"
+
+    def __init__(self, *, mixed_temperature: float = 1.0, **moco: Unpack[MoCoSettings]) -> None:
+        super().__init__(**moco)
         check_temperature(mixed_temperature)
         self.mixed_temperature = mixed_temperature
 

@@ -54,8 +54,8 @@ class BinaryNoise(MixupNoise):
 
     def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
         other, share = self._drawn(x, generator)
-        lots = torch.rand(x.shape, generator=generator)
-        own = (lots < share.reshape(-1, *[1] * (x.dim() - 1))).to(x.device)
+        uniforms = torch.rand(x.shape, generator=generator)
+        own = (uniforms < share.reshape(-1, *[1] * (x.dim() - 1))).to(x.device)
         return torch.where(own, as_float(x), as_float(other))
 
 

@@ -1,9 +1,9 @@
-"""MoCo v2: queries against keys of a slowly moving encoder, most of them from batches before."""
+"""MoCo v2: queries against keys of a momentum encoder, most of them from a queue of earlier batches."""
 
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -12,18 +12,25 @@ from holdfast.contrastive.base import Contrastive, embedding_width, unit
 from holdfast.contrastive.momentum import check_momentum, follow, keys_of
 from holdfast.contrastive.queue import KeyQueue
 from holdfast.errors import HoldfastError
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Nets, Step
+from holdfast.types import Batch, Nets, Step
 
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+
+class MoCoSettings(TypedDict, total=False):
+    """Settings that the methods built on momentum contrast have in common; see ``MoCo``."""
+
+    queue: int
+    momentum: float
+    temperature: float
+    groups: int
 
 
 class MoCo(Contrastive):
     """Each query must find the key of its own example among those of a queue.
 
     ``L_i = -log(exp(q_i k_i / tau) / (exp(q_i k_i / tau) + sum_j exp(q_i b_j / tau)))``: ``q = f(x)`` of the network,
-    ``k = g(x~)`` of another view and of the momentum encoder ``g``, which follows ``f`` (``xi <- m xi + (1 - m) w``
+    ``k = g(x~)`` of another view and of the momentum encoder ``g``, the EMA of ``f`` (``xi <- m xi + (1 - m) w``
     after each step), and ``b`` keys of earlier batches. All are rows of length one.
 
     Parameters
@@ -46,6 +53,8 @@ class MoCo(Contrastive):
     >>> MoCo(momentum=0.999)
     MoCo(momentum=0.999)
     """
+
+    name = "moco"
 
     def __init__(self, queue: int = 4096, momentum: float = 0.99, temperature: float = 0.2, *, groups: int = 4) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The momentum encoder: a network that slowly follows another."""
+"""The momentum encoder: an exponential moving average (EMA) of a network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError
 
 @torch.no_grad()
 def follow(target: nn.Module, net: nn.Module, momentum: float) -> None:
-    """``xi <- m xi + (1 - m) w`` for all weights; statistics of normalisation stay the target's own.
+    """One step of the EMA, ``xi <- m xi + (1 - m) w`` for all weights; statistics of BatchNorm stay the target's own.
 
     >>> target, net = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
     >>> _ = target.weight.data.fill_(1.0), net.weight.data.fill_(3.0)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.contrastive.base import unit
-from holdfast.contrastive.moco import MoCo, moco_losses
+from holdfast.contrastive.moco import MoCo, MoCoSettings, moco_losses
 from holdfast.errors import HoldfastError
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Nets
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.types import Batch, Nets
 
 
 class PCL(MoCo):
@@ -46,6 +44,7 @@ class PCL(MoCo):
     PCL(clusters=(50, 100))
     """
 
+    name = "pcl"
     ready: Tensor
 
     def __init__(
@@ -54,12 +53,9 @@ class PCL(MoCo):
         negatives: int = 1024,
         *,
         warmup: float = 0.1,
-        queue: int = 4096,
-        momentum: float = 0.99,
-        temperature: float = 0.2,
-        groups: int = 4,
+        **moco: Unpack[MoCoSettings],
     ) -> None:
-        super().__init__(queue, momentum, temperature, groups=groups)
+        super().__init__(**moco)
         if not clusters or min(clusters) < 2 or negatives < 0:
             raise HoldfastError(f"PCL needs clusterings of two or more and negatives of at least 0, not {clusters}")
         if not 0 <= warmup <= 1:
@@ -122,7 +118,7 @@ def proto_losses(query: Tensor, centres: Tensor, phi: Tensor, own: Tensor) -> Te
 
 
 def concentration(distance: Tensor, cluster: Tensor, count: int, temperature: float) -> Tensor:
-    """``phi_c``: mean distance over ``log(n_c + 10)``, held within its 10th to 90th percentile, of mean tau.
+    """``phi_c``: mean distance over ``log(n_c + 10)``, clipped to its 10th to 90th percentile, of mean tau.
 
     A cluster of one row, whose distance says nothing, gets the largest.
 

@@ -2,53 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from types import MappingProxyType
+from collections.abc import Iterable
 from typing import Any
 
 from torch import nn
 from torch.optim import SGD
 
 from holdfast.contrastive.base import Contrastive, Recipe
-from holdfast.contrastive.byol import BYOL
-from holdfast.contrastive.clsa import CLSA
-from holdfast.contrastive.co2 import CO2
-from holdfast.contrastive.dacl import DACL
-from holdfast.contrastive.i_mix import IMix
 from holdfast.contrastive.images import ImageViews
-from holdfast.contrastive.mixco import MixCo
-from holdfast.contrastive.moco import MoCo
-from holdfast.contrastive.pcl import PCL
 from holdfast.contrastive.sane import SANE
-from holdfast.contrastive.simclr import SimCLR
-from holdfast.contrastive.simsiam import SimSiam
-from holdfast.contrastive.swav import SwAV
 from holdfast.contrastive.tables import TableViews
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.fit import MakeOptimizer, Watch, fit
 from holdfast.nets import PROJECTED
 from holdfast.run import Run
-
-CONTRASTIVE: Mapping[str, Callable[..., Contrastive]] = MappingProxyType(
-    {
-        "sane": SANE,
-        "sane-strong": partial(SANE, strong=True),
-        "moco": MoCo,
-        "simclr": SimCLR,
-        "byol": BYOL,
-        "simsiam": SimSiam,
-        "i-mix": IMix,
-        "mixco": MixCo,
-        "co2": CO2,
-        "clsa": CLSA,
-        "dacl": DACL,
-        "swav": SwAV,
-        "pcl": PCL,
-    }
-)
-"""What the command line calls the methods; nothing else looks names up."""
 
 
 def sgd(parameters: Iterable[nn.Parameter], rate: float = 0.03) -> SGD:
@@ -77,7 +45,7 @@ def pretrain(
     net: a name of ``holdfast.nets.NETS`` or ``module.path:factory``, to which a projection head is put, or a module
         whose output is the embedding. "auto" is cnn4-wide for images and mlp for anything else.
     views: how views are drawn; ``ImageViews`` or ``TableViews`` by the shape of the rows if not given.
-    watch: such as ``Probe(train, test)``, which reports the accuracy of nearest neighbours every ten epochs.
+    watch: such as ``Probe(train, test)``, which reports the k-NN accuracy every ten epochs.
     settings: further ones of ``holdfast.fit``.
 
     Returns

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.contrastive.base import unit
-from holdfast.ranks import here
+from holdfast.ranks import get_ranks
 
 
 class KeyQueue(nn.Module):
@@ -32,7 +32,7 @@ class KeyQueue(nn.Module):
     def push(self, keys: Tensor) -> None:
         """Put in the keys of a batch, of all processes, in the place of the oldest ones."""
         size = len(self.keys)
-        keys = here().gather(keys)[-size:].to(self.keys.dtype)
+        keys = get_ranks().gather(keys)[-size:].to(self.keys.dtype)
         place = (self.at.to(keys.device) + torch.arange(len(keys), device=keys.device)) % size
         self.keys[place] = keys
         self.at.copy_((self.at + len(keys)) % size)

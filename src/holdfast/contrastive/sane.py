@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.contrastive.base import Recipe, unit
 from holdfast.contrastive.mixup import Mixup, MomentumMixup, VanillaMixup, blend, draw_mix
-from holdfast.contrastive.moco import MoCo, check_temperature
+from holdfast.contrastive.moco import MoCo, MoCoSettings, check_temperature
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augment
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch
+from holdfast.types import Batch
 
 MULTI = (1.0, 192 / 224, 160 / 224, 128 / 224, 96 / 224)
 """The five sizes of SANE-Multi, as shares of the full side."""
@@ -57,6 +58,8 @@ class SANE(MoCo):
     SANE(weight=0.25, strong=True)
     """
 
+    name = "sane"
+
     def __init__(
         self,
         weight: float = 0.5,
@@ -68,12 +71,9 @@ class SANE(MoCo):
         sizes: tuple[float, ...] | None = None,
         mu: tuple[float, float] = (0.0, 1.0),
         sharpness: float = 0.8,
-        queue: int = 4096,
-        momentum: float = 0.99,
-        temperature: float = 0.2,
-        groups: int = 4,
+        **moco: Unpack[MoCoSettings],
     ) -> None:
-        super().__init__(queue, momentum, temperature, groups=groups)
+        super().__init__(**moco)
         if not 0 <= weight <= 1:
             raise HoldfastError(f"the weight of refined labels must lie in [0, 1], not {weight:g}")
         if not isinstance(mixup, Mixup | None):

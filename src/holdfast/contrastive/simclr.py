@@ -8,7 +8,7 @@ from torch import Tensor
 from holdfast.contrastive.base import Contrastive, unit
 from holdfast.contrastive.moco import check_temperature
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Nets, Step
+from holdfast.types import Batch, Nets, Step
 
 
 class SimCLR(Contrastive):
@@ -32,6 +32,8 @@ class SimCLR(Contrastive):
     >>> SimCLR(0.2)
     SimCLR(temperature=0.2)
     """
+
+    name = "simclr"
 
     def __init__(self, temperature: float = 0.5) -> None:
         super().__init__()

@@ -1,20 +1,16 @@
-"""SimSiam: foretell the other view's embedding, the gradient stopped there; no negatives, no second network."""
+"""SimSiam: predict the embedding of the other view, with a stop-gradient there; no negatives, no second network."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from holdfast.contrastive.base import Contrastive, embedding_width
 from holdfast.errors import HoldfastError
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Nets, Step
 from holdfast.nets.heads import Predictor
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.types import Batch, Nets, Step
 
 
 class SimSiam(Contrastive):
@@ -38,6 +34,8 @@ class SimSiam(Contrastive):
     SimSiam(hidden=64)
     """
 
+    name = "simsiam"
+
     def __init__(self, hidden: int | None = None) -> None:
         super().__init__()
         if hidden is not None and hidden < 1:
@@ -55,9 +53,9 @@ class SimSiam(Contrastive):
         return Step(weighted_mean(losses, batch.weight), batch.weight)
 
 
-def simsiam_losses(foretold: Tensor, z: Tensor) -> Tensor:
-    """One direction: ``-cos(p, z)``, z held fixed.
+def simsiam_losses(predicted: Tensor, z: Tensor) -> Tensor:
+    """One direction: ``-cos(p, z)``, z detached.
 
     Shape: (B, h), (B, h) -> (B,).
     """
-    return -torch.cosine_similarity(foretold, z.detach())
+    return -torch.cosine_similarity(predicted, z.detach())

@@ -1,8 +1,6 @@
-"""SwAV: foretell from one view to which prototypes another view belongs."""
+"""SwAV: predict from one view to which prototypes another view is assigned."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -11,19 +9,16 @@ from holdfast.contrastive.base import Contrastive, Recipe, embedding_width, unit
 from holdfast.contrastive.moco import check_temperature
 from holdfast.contrastive.queue import KeyQueue
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment
+from holdfast.feed import Augment, Feed
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Nets, Step
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.types import Batch, Nets, Step
 
 LARGE, SMALL = (0.14, 1.0), (0.05, 0.14)
 """Shares of the image in a large and in a small crop."""
 
 
 class SwAV(Contrastive):
-    """Views of an example are assigned to prototypes, evenly over the batch, and each foretells the others' assignment.
+    """Views of an example are assigned to prototypes, evenly over the batch, and each predicts the others' assignment.
 
     ``L = mean_a mean_{v != a} -sum_k Q^a_ik log softmax(z^v_i C / tau)_k``: ``C`` the prototypes, of length one and
     trained, ``Q^a`` the assignment of the large crop ``a`` by Sinkhorn iterations of ``exp(z^a C / eps)``.
@@ -53,6 +48,7 @@ class SwAV(Contrastive):
     SwAV(prototypes=100, small=0)
     """
 
+    name = "swav"
     steps: Tensor
 
     def __init__(

@@ -77,9 +77,9 @@ def read_parts(
         if not chosen:
             continue
         paths = [folder / IMAGES / names[i] for i in chosen]
-        told = [str(path) for path in paths]
-        recipe = recipe or images.measure(paths[:100], told[:100], image_size, skip_broken)
-        x, kept = images.decode(paths, told, recipe, skip_broken)
+        files = [str(path) for path in paths]
+        recipe = recipe or images.measure(paths[:100], files[:100], image_size, skip_broken)
+        x, kept = images.decode(paths, files, recipe, skip_broken)
         rows = [chosen[k] for k in kept]
         sizes = np.array([images.size_of(folder / IMAGES / names[i]) for i in rows], dtype=np.float32)
         scale = np.repeat(sizes[:, ::-1], POINTS, axis=1)
@@ -122,16 +122,16 @@ def _landmarks(path: Path) -> tuple[list[str], NDArray[np.float32]]:
 def _partition(path: Path, names: list[str]) -> list[int]:
     if not path.is_file():
         return [0] * len(names)
-    told: dict[str, int] = {}
+    part: dict[str, int] = {}
     for number, line in enumerate(_lines(path), start=1):
         fields = line.replace(",", " ").split()
         if len(fields) != 2 or fields[1] not in ("0", "1", "2"):
             raise HoldfastError(f"{path} line {number} is no file name and 0, 1 or 2: {line[:60]!r}")
-        told[fields[0]] = int(fields[1])
-    unknown = [name for name in names if name not in told]
+        part[fields[0]] = int(fields[1])
+    unknown = [name for name in names if name not in part]
     if unknown:
         raise HoldfastError(f"{path} does not tell the set of {len(unknown)} images ({unknown[0]}, ...)")
-    return [told[name] for name in names]
+    return [part[name] for name in names]
 
 
 def _lines(path: Path) -> list[str]:

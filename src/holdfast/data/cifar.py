@@ -85,20 +85,20 @@ def _class_names(folder: Path, hundred: bool) -> list[str] | None:
 
 def _batch(path: Path) -> tuple[NDArray[np.uint8], list[int], list[str]]:
     """Images (N, 3, 32, 32), labels and file names of one batch."""
-    held = _unpickled(path)
-    pixels, labels = held.get(b"data"), held.get(b"labels", held.get(b"fine_labels"))
+    batch = _unpickled(path)
+    pixels, labels = batch.get(b"data"), batch.get(b"labels", batch.get(b"fine_labels"))
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (3072,):
         raise HoldfastError(f"{path} holds no 'data' of 3072 bytes per image")
     if not isinstance(labels, list) or len(labels) != len(pixels):
         raise HoldfastError(f"{path} does not hold one label for each of its {len(pixels)} images")
-    names = held.get(b"filenames")
+    names = batch.get(b"filenames")
     return pixels.reshape(-1, 3, 32, 32), labels, [_text(name) for name in names or ()]
 
 
 def _unpickled(path: Path) -> dict[bytes, Any]:
     try:
         with path.open("rb") as file:
-            held = _Unpickler(file, encoding="bytes").load()
+            content = _Unpickler(file, encoding="bytes").load()
     except HoldfastError as error:
         raise HoldfastError(f"{path} {error}") from None
     except OSError as error:
@@ -106,9 +106,9 @@ def _unpickled(path: Path) -> dict[bytes, Any]:
     # Damaged bytes are instructions too, and may fail in any way.
     except Exception as error:
         raise HoldfastError(f"{path} is empty, cut short or damaged: {error}") from None
-    if not isinstance(held, dict):
-        raise HoldfastError(f"{path} holds a {type(held).__name__}, not a CIFAR batch")
-    return {key if isinstance(key, bytes) else str(key).encode(): value for key, value in held.items()}
+    if not isinstance(content, dict):
+        raise HoldfastError(f"{path} holds a {type(content).__name__}, not a CIFAR batch")
+    return {key if isinstance(key, bytes) else str(key).encode(): value for key, value in content.items()}
 
 
 def _text(name: Any) -> str:

@@ -60,9 +60,9 @@ class Display:
             raise HoldfastError("these rows are no pictures")
         path = self._file(row)
         image = _opened(path, longest) if path is not None else _image(_input(self._rows, row))
-        held = io.BytesIO()
-        image.save(held, format="PNG")
-        return held.getvalue()
+        file = io.BytesIO()
+        image.save(file, format="PNG")
+        return file.getvalue()
 
     def texts(self, row: int) -> list[tuple[str, str]]:
         """(column, passage) of each column of text."""
@@ -126,7 +126,7 @@ def _frame(rows: Rows) -> pd.DataFrame:
     """The table as the file holds it, a line for each row."""
     frame = tables.load(Path(rows.source["path"]))
     frame = frame[present(frame[rows.recipe["label"]], "the labels", "drop")]
-    place = np.arange(len(rows)) if rows.place is None else rows.place.numpy()
+    place = np.arange(len(rows)) if rows.source_index is None else rows.source_index.numpy()
     return frame.iloc[place]
 
 

@@ -18,6 +18,7 @@ Task = Literal["classification", "regression"]
 Missing = Literal["error", "drop"]
 
 MOST_NUMERIC_CLASSES = 50
+"""Different whole numbers that still name classes where nothing else says so."""
 
 
 def rows_text(rows: Iterable[int], shown: int = 3) -> str:
@@ -87,8 +88,21 @@ def is_regression(values: pd.Series[Any], task: Task | None, *, count_integers: 
         return False
     numbers = values.dropna().to_numpy(dtype=np.float64)
     if pd.api.types.is_float_dtype(values):
-        return bool((numbers != np.round(numbers)).any()) or len(np.unique(numbers)) > MOST_NUMERIC_CLASSES
-    return count_integers and len(np.unique(numbers)) > MOST_NUMERIC_CLASSES
+        return floats_are_targets(numbers)
+    return count_integers and _are_many(numbers)
+
+
+def floats_are_targets(numbers: NDArray[np.floating[Any]]) -> bool:
+    """Whether floats are targets to regress on and not classes: fractions are among them, or many different values.
+
+    >>> floats_are_targets(np.array([0.0, 1.0, 2.0])), floats_are_targets(np.array([0.0, 1.0, 2.5]))
+    (False, True)
+    """
+    return bool((numbers != np.round(numbers)).any()) or _are_many(numbers)
+
+
+def _are_many(numbers: NDArray[Any]) -> bool:
+    return len(np.unique(numbers)) > MOST_NUMERIC_CLASSES
 
 
 def targets(values: pd.Series[Any], where: str) -> Tensor:

@@ -91,9 +91,9 @@ def _idx(path: Path, rank: int) -> NDArray[np.uint8]:
     if raw[:4] != bytes([0, 0, _BYTES, rank]):
         raise HoldfastError(f"{path} is no idx file of bytes in {rank} dimensions (it begins {raw[:4].hex()})")
     shape = tuple(int(side) for side in np.frombuffer(raw, ">u4", count=rank, offset=4))
-    held, told = len(raw) - head, math.prod(shape)
-    if held != told:
-        raise HoldfastError(f"{path} is cut short or damaged: {held} bytes where its head tells of {told}")
+    found, expected = len(raw) - head, math.prod(shape)
+    if found != expected:
+        raise HoldfastError(f"{path} is cut short or damaged: {found} bytes where its head tells of {expected}")
     # A copy, since bytes cannot be written to and torch insists on memory that can.
     return np.frombuffer(raw, np.uint8, offset=head).reshape(shape).copy()
 

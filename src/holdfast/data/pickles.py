@@ -23,12 +23,12 @@ def load(path: Path, *, trust_pickle: bool) -> dict[str, NDArray[Any]]:
             f"{path} is a pickle, and reading it would run whatever code is in it; save the arrays as npz, "
             "or pass --trust-pickle if you know who made it"
         )
-    held = _unpickled(path)
-    if isinstance(held, Mapping):
-        return {str(key): _array(value) for key, value in held.items()}
-    if isinstance(held, tuple | list) and len(held) == 2:
-        return {"x": _array(held[0]), "y": _array(held[1])}
-    raise HoldfastError(f"{path} holds a {type(held).__name__}; needed is a dict of arrays or a pair (x, y)")
+    content = _unpickled(path)
+    if isinstance(content, Mapping):
+        return {str(key): _array(value) for key, value in content.items()}
+    if isinstance(content, tuple | list) and len(content) == 2:
+        return {"x": _array(content[0]), "y": _array(content[1])}
+    raise HoldfastError(f"{path} holds a {type(content).__name__}; needed is a dict of arrays or a pair (x, y)")
 
 
 def _unpickled(path: Path) -> Any:

@@ -115,8 +115,8 @@ def _inputs(
         return webvision.read_inputs(path, recipe, skip_broken)
     if kind in ("images", "image"):
         return images.read_inputs(path, recipe, skip_broken)
-    held = arrays.load(path) if kind == "npz" else pickles.load(path, trust_pickle=trust_pickle)
-    return arrays.inputs_of(held, str(path), recipe, skip_broken)
+    named = arrays.load(path) if kind == "npz" else pickles.load(path, trust_pickle=trust_pickle)
+    return arrays.inputs_of(named, str(path), recipe, skip_broken)
 
 
 def _kind(path: Path) -> str:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset
 
+from holdfast.data.labels import floats_are_targets
 from holdfast.errors import HoldfastError
 
 
@@ -28,8 +29,8 @@ class Rows:
     names: a file name or key for each row, for reports.
     truth: true labels where they are known, of the shape of y. Only measurements read them, never a method.
     recipe: how further rows of the same kind are prepared, as plain JSON values.
-    place: (N,) the number of each row among those that were read; None: its own number.
-    reviewed: (N,) whether a person has settled the label; a method trusts such labels fully.
+    source_index: (N,) the number of each row among those that were read; None: its own number.
+    reviewed: (N,) whether a person has reviewed the label; a method trusts such labels fully.
     source: where the rows were read from, as plain JSON values; empty for rows made in memory.
     """
 
@@ -39,7 +40,7 @@ class Rows:
     names: tuple[str, ...] | None = None
     truth: Tensor | None = None
     recipe: Mapping[str, Any] = field(default_factory=dict)
-    place: Tensor | None = None
+    source_index: Tensor | None = None
     reviewed: Tensor | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -110,10 +111,12 @@ class Rows:
         """The rows of an index, in its order."""
         x = self.x[index] if isinstance(self.x, Tensor) else Subset(self.x, index.tolist())
         names = None if self.names is None else tuple(self.names[i] for i in index.tolist())
-        truth, place, reviewed = (
-            None if held is None else held[index] for held in (self.truth, self.place, self.reviewed)
+        truth, source_index, reviewed = (
+            None if values is None else values[index] for values in (self.truth, self.source_index, self.reviewed)
         )
-        return replace(self, x=x, y=self.y[index], names=names, truth=truth, place=place, reviewed=reviewed)
+        return replace(
+            self, x=x, y=self.y[index], names=names, truth=truth, source_index=source_index, reviewed=reviewed
+        )
 
     def split(self, fraction: float, seed: int) -> tuple[Rows, Rows]:
         """A random share of the rows set apart: (the rest, the share)."""
@@ -129,8 +132,8 @@ class Rows:
 def as_rows(data: Rows | tuple[Any, Any], like: Rows | None = None) -> Rows:
     """Rows of a pair (inputs, labels): arrays, tensors or a map-style dataset, and labels of any kind.
 
-    Labels that are floats of two dimensions, or of fractions, are targets; anything else names classes. ``like``
-    gives the classes of the rows that these belong with.
+    Floats of two dimensions, with fractions or with more than 50 different values are targets, as in a table; anything
+    else names classes, integers however many they are. ``like`` are the rows that these belong with: they decide.
     """
     if isinstance(data, Rows):
         return data
@@ -140,8 +143,7 @@ def as_rows(data: Rows | tuple[Any, Any], like: Rows | None = None) -> Rows:
     if isinstance(x, Tensor) and x.dtype not in (torch.uint8, torch.float32):
         x = x.float()
     labels = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
-    fractions = labels.dtype.kind == "f" and (labels.ndim == 2 or bool((labels % 1 != 0).any()))
-    if fractions if like is None else like.classes is None:
+    if _are_targets(labels) if like is None else like.classes is None:
         return Rows(x, torch.as_tensor(labels.reshape(len(labels), -1)).float())
     if labels.ndim != 1:
         raise HoldfastError(f"labels need one dimension, not the shape {labels.shape}; targets must be floats")
@@ -151,6 +153,13 @@ def as_rows(data: Rows | tuple[Any, Any], like: Rows | None = None) -> Rows:
     number = {name: k for k, name in enumerate(names)}
     # A label that is no class becomes -1, which Rows refuses by row.
     return Rows(x, torch.tensor([number.get(str(label), -1) for label in labels]), names)
+
+
+def _are_targets(labels: np.ndarray[Any, Any]) -> bool:
+    if labels.dtype.kind != "f":
+        return False
+    # NaN and infinity name no class; as targets they are refused by row.
+    return labels.ndim == 2 or not bool(np.isfinite(labels).all()) or floats_are_targets(labels)
 
 
 def _some(bad: Tensor, shown: int = 3) -> str:

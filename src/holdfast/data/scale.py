@@ -23,22 +23,22 @@ def scaled_targets(rows: Rows, like: Rows | None = None) -> Rows:
     if like is None:
         low, centre, high = np.percentile(rows.y.double().numpy(), (25, 50, 75), axis=0)
         spread = np.where(high > low, high - low, rows.y.double().numpy().std(0))
-        told = {"centre": centre.tolist(), "spread": np.where(spread > 0, spread, 1.0).tolist()}
+        scale = {"centre": centre.tolist(), "spread": np.where(spread > 0, spread, 1.0).tolist()}
     else:
-        told = like.recipe["targets"]
-    truth = None if rows.truth is None else _scaled(rows.truth, told)
-    return replace(rows, y=_scaled(rows.y, told), truth=truth, recipe={**rows.recipe, "targets": told})
+        scale = like.recipe["targets"]
+    truth = None if rows.truth is None else _scaled(rows.truth, scale)
+    return replace(rows, y=_scaled(rows.y, scale), truth=truth, recipe={**rows.recipe, "targets": scale})
 
 
 def unscaled(values: Tensor, recipe: Mapping[str, Any]) -> Tensor:
     """Values in the units of the file that a recipe was made for."""
-    told = recipe.get("targets")
-    if told is None:
+    scale = recipe.get("targets")
+    if scale is None:
         return values
-    back = values.double() * torch.tensor(told["spread"]) + torch.tensor(told["centre"])
+    back = values.double() * torch.tensor(scale["spread"]) + torch.tensor(scale["centre"])
     return back.to(values.dtype)
 
 
-def _scaled(values: Tensor, told: Mapping[str, Any]) -> Tensor:
-    scaled = (values.double() - torch.tensor(told["centre"])) / torch.tensor(told["spread"])
+def _scaled(values: Tensor, scale: Mapping[str, Any]) -> Tensor:
+    scaled = (values.double() - torch.tensor(scale["centre"])) / torch.tensor(scale["spread"])
     return scaled.to(values.dtype)

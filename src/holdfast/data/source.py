@@ -43,13 +43,13 @@ class Source:
     def at(cls, path: Path, test: str, seed: int, labels: Path | None = None, **reading: Any) -> Source:
         """A source that can be found from any working folder."""
         share = test if _is_number(test) else str(Path(test).absolute())
-        told = {name: value for name, value in reading.items() if value is not None}
-        return cls(str(path.absolute()), told, share, seed, None if labels is None else str(labels.absolute()))
+        options = {name: value for name, value in reading.items() if value is not None}
+        return cls(str(path.absolute()), options, share, seed, None if labels is None else str(labels.absolute()))
 
     def load(self) -> tuple[Rows, Rows | None]:
         """Training and test rows: of a file, of the data's own test set, or of a share held out."""
         read_rows, own = read(Path(self.path), **self.reading)
-        rows = replace(read_rows, place=torch.arange(len(read_rows)), source=asdict(self))
+        rows = replace(read_rows, source_index=torch.arange(len(read_rows)), source=asdict(self))
         if self.labels is not None:
             rows = _corrected(rows, Path(self.labels))
         rows = scaled_targets(rows)
@@ -61,22 +61,21 @@ class Source:
         return (rows, None) if float(self.test) == 0 else rows.split(float(self.test), self.seed)
 
 
-def read_again(settings: Mapping[str, Any]) -> Rows:
-    """The training rows of a run, found again by its settings; an error where they have moved or changed."""
-    told = settings.get("source")
-    if not told:
+def read_again(source: Mapping[str, Any], fingerprint: str) -> Rows:
+    """The training rows of a run, found again; an error where they have moved or changed."""
+    if not source:
         raise HoldfastError("the run was given its rows in memory, so they cannot be read again")
-    source = Source(**told)
-    if not Path(source.path).exists():
-        raise HoldfastError(f"the data of the run is no longer at {source.path}; put it back there")
-    rows, _ = source.load()
-    if rows.fingerprint != settings["fingerprint"]:
-        raise HoldfastError(f"the data at {source.path} has changed since the run; train again")
+    found = Source(**source)
+    if not Path(found.path).exists():
+        raise HoldfastError(f"the data of the run is no longer at {found.path}; put it back there")
+    rows, _ = found.load()
+    if rows.fingerprint != fingerprint:
+        raise HoldfastError(f"the data at {found.path} has changed since the run; train again")
     return rows
 
 
 def _corrected(rows: Rows, path: Path) -> Rows:
-    """The rows with the labels of a file; those that a person has settled are marked."""
+    """The rows with the labels of a file; those that a person has reviewed are marked."""
     table = tables.load(path)
     columns = ["label"] if rows.classes is not None or rows.y.shape[1] == 1 else _numbered(rows, "label")
     given = ["given"] if len(columns) == 1 else _numbered(rows, "given")

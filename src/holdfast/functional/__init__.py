@@ -1,70 +1,49 @@
 """What two or more methods share: small pure functions on tensors."""
 
-from holdfast.functional.by_heart import by_heart
-from holdfast.functional.capture import output_layer, penultimate
-from holdfast.functional.confident import confident_suspects
-from holdfast.functional.corruption import confident_joint, stray_labels, wrong_labels, wrong_targets
-from holdfast.functional.dimension import local_dimension
-from holdfast.functional.divergence import divergence
-from holdfast.functional.forget import AuthorsRamp, Forget, Ramp
-from holdfast.functional.lots import next_by_lot, row_lots
-from holdfast.functional.mixture import Mixture, fit_mixture, small_component
-from holdfast.functional.partners import beta_shares, cluster_partners, label_partners
-from holdfast.functional.persample import gradient_matrix, gradient_norms
-from holdfast.functional.posterior import anchor_rows, clean_posterior, flip_matrix, label_posterior, rivals
-from holdfast.functional.reduce import keep_count, keep_smallest, robust_mean, smallest, weighted_mean
-from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
-from holdfast.functional.transition import (
-    backward_losses,
-    forward_losses,
-    total_variation,
-    transition_by_anchors,
-    transition_by_joint,
-)
-
-__all__ = [
-    "AuthorsRamp",
-    "Constant",
-    "Cosine",
-    "Forget",
-    "HoldThenLinear",
-    "Mixture",
-    "OneCycle",
-    "Ramp",
-    "Schedule",
-    "Steps",
-    "anchor_rows",
-    "backward_losses",
-    "beta_shares",
-    "by_heart",
-    "clean_posterior",
-    "cluster_partners",
-    "confident_joint",
-    "confident_suspects",
-    "divergence",
-    "fit_mixture",
-    "flip_matrix",
-    "forward_losses",
-    "gradient_matrix",
-    "gradient_norms",
-    "keep_count",
-    "keep_smallest",
-    "label_partners",
-    "label_posterior",
-    "local_dimension",
-    "next_by_lot",
-    "output_layer",
-    "penultimate",
-    "rivals",
-    "robust_mean",
-    "row_lots",
-    "small_component",
-    "smallest",
-    "stray_labels",
-    "total_variation",
-    "transition_by_anchors",
-    "transition_by_joint",
-    "weighted_mean",
-    "wrong_labels",
-    "wrong_targets",
-]
+from holdfast.functional.capture import output_layer as output_layer
+from holdfast.functional.capture import penultimate as penultimate
+from holdfast.functional.confident import confident_suspects as confident_suspects
+from holdfast.functional.dimension import local_dimension as local_dimension
+from holdfast.functional.divergence import divergence as divergence
+from holdfast.functional.drop_rate import AuthorsRamp as AuthorsRamp
+from holdfast.functional.drop_rate import DropRate as DropRate
+from holdfast.functional.drop_rate import Ramp as Ramp
+from holdfast.functional.memorisation import memorised_fraction as memorised_fraction
+from holdfast.functional.mixture import Mixture as Mixture
+from holdfast.functional.mixture import fit_mixture as fit_mixture
+from holdfast.functional.mixture import small_component as small_component
+from holdfast.functional.noise_rate import confident_joint as confident_joint
+from holdfast.functional.noise_rate import label_noise_rate as label_noise_rate
+from holdfast.functional.noise_rate import target_noise_rate as target_noise_rate
+from holdfast.functional.noise_rate import undirected_noise_rate as undirected_noise_rate
+from holdfast.functional.partners import beta_shares as beta_shares
+from holdfast.functional.partners import cluster_partners as cluster_partners
+from holdfast.functional.partners import label_partners as label_partners
+from holdfast.functional.persample import gradient_matrix as gradient_matrix
+from holdfast.functional.persample import gradient_norms as gradient_norms
+from holdfast.functional.posterior import anchor_rows as anchor_rows
+from holdfast.functional.posterior import anchor_transition as anchor_transition
+from holdfast.functional.posterior import denoised_posterior as denoised_posterior
+from holdfast.functional.posterior import label_posterior as label_posterior
+from holdfast.functional.posterior import rival_strength as rival_strength
+from holdfast.functional.reduce import keep_count as keep_count
+from holdfast.functional.reduce import keep_smallest as keep_smallest
+from holdfast.functional.reduce import robust_mean as robust_mean
+from holdfast.functional.reduce import smallest as smallest
+from holdfast.functional.reduce import weighted_mean as weighted_mean
+from holdfast.functional.row_randomness import batch_beta as batch_beta
+from holdfast.functional.row_randomness import cyclic_partners as cyclic_partners
+from holdfast.functional.row_randomness import epoch_generator as epoch_generator
+from holdfast.functional.row_randomness import mixed_with as mixed_with
+from holdfast.functional.row_randomness import row_uniforms as row_uniforms
+from holdfast.functional.schedules import Constant as Constant
+from holdfast.functional.schedules import Cosine as Cosine
+from holdfast.functional.schedules import HoldThenLinear as HoldThenLinear
+from holdfast.functional.schedules import OneCycle as OneCycle
+from holdfast.functional.schedules import Schedule as Schedule
+from holdfast.functional.schedules import Steps as Steps
+from holdfast.functional.transition import backward_losses as backward_losses
+from holdfast.functional.transition import forward_losses as forward_losses
+from holdfast.functional.transition import total_variation as total_variation
+from holdfast.functional.transition import transition_by_anchors as transition_by_anchors
+from holdfast.functional.transition import transition_by_joint as transition_by_joint

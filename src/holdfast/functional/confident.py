@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.corruption import confident_classes, confident_joint
+from holdfast.functional.noise_rate import confident_classes, confident_joint
 
 Prune = Literal["class", "noise_rate", "both", "confident"]
 

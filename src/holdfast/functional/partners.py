@@ -8,18 +8,20 @@ from torch import Tensor
 from holdfast.errors import HoldfastError
 
 
-def cluster_partners(owner: Tensor, chosen: Tensor, generator: torch.Generator) -> Tensor:
-    """A random other member of each cluster; the medoid itself where it is alone.
+def cluster_partners(cluster: Tensor, medoids: Tensor, generator: torch.Generator, count: int = 1) -> Tensor:
+    """Random other members of each cluster; where it has fewer, some come again, and a medoid alone is its own.
 
-    Shape: owner (n,) position in ``chosen`` of each point, chosen (k,) -> (k,) points.
+    Shape: cluster (n,) position in ``medoids`` of each point, medoids (k,) -> (k, count) points.
     """
-    lot = torch.rand(len(owner), generator=generator)
-    # A medoid draws the worst lot, so that it is taken only where its cluster has nobody else.
-    lot[chosen] = 2.0
-    order = lot.argsort()
-    order = order[owner[order].argsort(stable=True)]
-    first = torch.searchsorted(owner[order], torch.arange(len(chosen)))
-    return order[first]
+    uniform = torch.rand(len(cluster), generator=generator)
+    # A medoid comes last in its cluster, so that it is taken only where there is nobody else.
+    uniform[medoids] = 2.0
+    order = uniform.argsort()
+    order = order[cluster[order].argsort(stable=True)]
+    size = torch.bincount(cluster, minlength=len(medoids))
+    start = size.cumsum(0) - size
+    others = (size - 1).clamp_min(1)
+    return order[start[:, None] + torch.arange(count) % others[:, None]]
 
 
 def label_partners(y: Tensor, generator: torch.Generator) -> Tensor:
@@ -30,8 +32,8 @@ def label_partners(y: Tensor, generator: torch.Generator) -> Tensor:
     if y.dim() > 1:
         raise HoldfastError("partners of the same label need classes; regression mixes inside clusters")
     y = y.cpu()
-    lot = torch.rand(len(y), generator=generator).argsort()
-    order = lot[y[lot].argsort(stable=True)]
+    shuffled = torch.rand(len(y), generator=generator).argsort()
+    order = shuffled[y[shuffled].argsort(stable=True)]
     count = torch.bincount(y)
     start = count.cumsum(0) - count
     pick = (torch.rand(len(y), generator=generator) * count[y]).long()

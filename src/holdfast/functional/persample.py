@@ -83,8 +83,8 @@ def _closed_form(layer: nn.Module) -> bool:
 
 
 def _shares_parameters(layers: list[nn.Module]) -> bool:
-    held = Counter(id(p) for layer in layers for p in layer.parameters(recurse=False))
-    return max(held.values()) > 1
+    uses = Counter(id(p) for layer in layers for p in layer.parameters(recurse=False))
+    return max(uses.values()) > 1
 
 
 def _from_layers(
@@ -105,15 +105,15 @@ def _from_layers(
         calls[layer] += 1 if straight else 2
         if not straight:
             return
-        held = given[0]
-        if not held.requires_grad:
+        inputs = given[0]
+        if not inputs.requires_grad:
             # Asking for the gradients of the first layers alone sends the pass through all others and spares it
             # the gradients of their weights.
             roots.extend(p for p in layer.parameters(recurse=False) if p.requires_grad)
-        told = held.detach()
+        flowed_in = inputs.detach()
 
         def reached(g: Tensor) -> None:
-            squares.add_(_squared(layer, _wide(told), _wide(g.detach())))
+            squares.add_(_squared(layer, _wide(flowed_in), _wide(g.detach())))
 
         handles.append(out.register_hook(reached))
 
@@ -136,30 +136,30 @@ def _wide(values: Tensor) -> Tensor:
     return values if values.dtype in (torch.float32, torch.float64) else values.float()
 
 
-def _squared(layer: nn.Module, held: Tensor, g: Tensor) -> Tensor:
+def _squared(layer: nn.Module, inputs: Tensor, g: Tensor) -> Tensor:
     """(B,) squared norm of the gradient at one layer's own parameters."""
     if isinstance(layer, nn.Conv2d):
-        return _squared_conv(layer, held, g)
+        return _squared_conv(layer, inputs, g)
     if isinstance(layer, nn.Linear):
-        return _squared_linear(layer, held, g)
+        return _squared_linear(layer, inputs, g)
     assert isinstance(layer, (nn.GroupNorm, nn.LayerNorm, _BatchNorm))
-    return _squared_norm(layer, held, g)
+    return _squared_norm(layer, inputs, g)
 
 
-def _squared_linear(layer: nn.Linear, held: Tensor, g: Tensor) -> Tensor:
+def _squared_linear(layer: nn.Linear, inputs: Tensor, g: Tensor) -> Tensor:
     total = torch.zeros(len(g), device=g.device, dtype=torch.float64)
-    held, g = held.reshape(len(g), -1, held.shape[-1]), g.reshape(len(g), -1, g.shape[-1])
+    inputs, g = inputs.reshape(len(g), -1, inputs.shape[-1]), g.reshape(len(g), -1, g.shape[-1])
     if layer.weight.requires_grad:
-        if held.shape[1] == 1:
-            total += held.square().sum((1, 2)) * g.square().sum((1, 2))
+        if inputs.shape[1] == 1:
+            total += inputs.square().sum((1, 2)) * g.square().sum((1, 2))
         else:
-            total += _squared_product(held.transpose(1, 2), g.transpose(1, 2))
+            total += _squared_product(inputs.transpose(1, 2), g.transpose(1, 2))
     if layer.bias is not None and layer.bias.requires_grad:
         total += g.sum(1).square().sum(1)
     return total
 
 
-def _squared_conv(layer: nn.Conv2d, held: Tensor, g: Tensor) -> Tensor:
+def _squared_conv(layer: nn.Conv2d, inputs: Tensor, g: Tensor) -> Tensor:
     total = torch.zeros(len(g), device=g.device, dtype=torch.float64)
     if layer.bias is not None and layer.bias.requires_grad:
         total += g.sum((2, 3)).square().sum(1)
@@ -168,10 +168,10 @@ def _squared_conv(layer: nn.Conv2d, held: Tensor, g: Tensor) -> Tensor:
     assert not isinstance(layer.padding, str)  # told apart in _closed_form
     each, outputs, positions = layer.weight[0].numel(), layer.out_channels // layer.groups, g[0, 0].numel()
     if positions * (each + outputs) >= each * outputs:
-        # One weight gradient at a time: on large images faster than patches, and never more than one is held.
+        # One weight gradient at a time: on large images faster than patches, and never more than one is inputs.
         for i in range(len(g)):
             slope = conv2d_weight(
-                held[i : i + 1],
+                inputs[i : i + 1],
                 layer.weight.shape,
                 g[i : i + 1],
                 layer.stride,
@@ -183,7 +183,7 @@ def _squared_conv(layer: nn.Conv2d, held: Tensor, g: Tensor) -> Tensor:
         return total
     size = max(1, WORKSPACE // (each * layer.groups * positions))
     for part in torch.arange(len(g), device=g.device).split(size):
-        columns = F.unfold(held[part].contiguous(), layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+        columns = F.unfold(inputs[part].contiguous(), layer.kernel_size, layer.dilation, layer.padding, layer.stride)
         patches = columns.reshape(len(part), layer.groups, each, positions)
         slopes = g[part].reshape(len(part), layer.groups, outputs, positions)
         for group in range(layer.groups):
@@ -202,16 +202,16 @@ def _squared_product(a: Tensor, b: Tensor) -> Tensor:
     return (b @ a.transpose(1, 2)).square().sum((1, 2))
 
 
-def _squared_norm(layer: nn.GroupNorm | nn.LayerNorm | _BatchNorm, held: Tensor, g: Tensor) -> Tensor:
+def _squared_norm(layer: nn.GroupNorm | nn.LayerNorm | _BatchNorm, inputs: Tensor, g: Tensor) -> Tensor:
     if isinstance(layer, nn.GroupNorm):
-        normal = F.group_norm(held, layer.num_groups, eps=layer.eps)
+        normal = F.group_norm(inputs, layer.num_groups, eps=layer.eps)
         over = tuple(range(2, g.dim()))
     elif isinstance(layer, _BatchNorm):
         # In evaluation it is a fixed scale of each channel.
-        normal = F.batch_norm(held, layer.running_mean, layer.running_var, eps=layer.eps)
+        normal = F.batch_norm(inputs, layer.running_mean, layer.running_var, eps=layer.eps)
         over = tuple(range(2, g.dim()))
     else:
-        normal = F.layer_norm(held, layer.normalized_shape, eps=layer.eps)
+        normal = F.layer_norm(inputs, layer.normalized_shape, eps=layer.eps)
         over = tuple(range(1, g.dim() - len(layer.normalized_shape)))
     total = torch.zeros(len(g), device=g.device, dtype=torch.float64)
     for parameter, slope in ((layer.weight, g * normal), (layer.bias, g)):

@@ -25,7 +25,7 @@ def anchor_rows(expected: Tensor, share: float = 0.1, least: int = 10) -> list[T
     return rows
 
 
-def flip_matrix(expected: Tensor, y: Tensor) -> Tensor:
+def anchor_transition(expected: Tensor, y: Tensor) -> Tensor:
     """How labels go wrong: the labels given to the anchors of each class, rows that sum to one.
 
     No flip is held to be impossible; a class without anchors is taken to be labelled rightly. Estimate it before
@@ -41,7 +41,7 @@ def flip_matrix(expected: Tensor, y: Tensor) -> Tensor:
     return (given + 1e-3) / (1 + classes * 1e-3)
 
 
-def clean_posterior(expected: Tensor) -> Tensor:
+def denoised_posterior(expected: Tensor) -> Tensor:
     """The probability of each true class from what the network expects alone.
 
     Outputs of a network that learnt from noisy labels follow ``p S`` with ``p`` the probabilities of the true classes
@@ -60,13 +60,13 @@ def clean_posterior(expected: Tensor) -> Tensor:
 def label_posterior(clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:
     """The probability of each true class, given the label too: proportional to ``p_c flips[c, y]``.
 
-    Shape: clean (N, C) from ``clean_posterior``, y (N,), flips (C, C) -> (N, C).
+    Shape: clean (N, C) from ``denoised_posterior``, y (N,), flips (C, C) -> (N, C).
     """
     joint: Tensor = clean * flips[:, y].T
     return joint / joint.sum(1, keepdim=True)
 
 
-def rivals(flips: Tensor, anchors: Tensor) -> Tensor:
+def rival_strength(flips: Tensor, anchors: Tensor) -> Tensor:
     """How plausible the best rival of each label is: 0 for none, 1 for a class that is given it as often as its own.
 
     A rival must stand out: its share of the label, two standard errors down, less that of the other classes. Else noise
@@ -74,7 +74,7 @@ def rivals(flips: Tensor, anchors: Tensor) -> Tensor:
 
     Shape: flips (C, C) read off ``anchors`` (C,) rows of each class -> (C,).
 
-    >>> rivals(torch.tensor([[0.6, 0.4, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), torch.full((3,), 600))
+    >>> rival_strength(torch.tensor([[0.6, 0.4, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), torch.full((3,), 600))
     tensor([0.0000, 0.3600, 0.0000])
     """
     given = flips.diagonal()

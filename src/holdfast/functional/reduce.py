@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.ranks import here
+from holdfast.ranks import get_ranks
 
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
@@ -19,7 +19,7 @@ def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
 
     Shape: values (B,), weight (B,) -> ().
     """
-    ranks = here()
+    ranks = get_ranks()
     total = ranks.total(weight.sum())
     mean = (values * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
     return mean if ranks.count == 1 else mean * ranks.count
@@ -77,11 +77,11 @@ def robust_mean(rows: Tensor, rate: float) -> Tensor:
     """
     if rows.dim() != 2 or len(rows) == 0:
         raise HoldfastError(f"robust_mean takes a matrix of one gradient a row, not the shape {tuple(rows.shape)}")
-    check_forget_rate(rate)
+    check_noise_rate(rate)
     return rows[smallest(rows.norm(dim=1), keep_count(rate, len(rows)))].mean(0)
 
 
-def check_forget_rate(rate: float) -> None:
+def check_noise_rate(rate: float) -> None:
     """A share to drop; something must stay."""
     if not 0 <= rate < 1:
-        raise HoldfastError(f"a corruption rate must lie in [0, 1), not {rate:g}")
+        raise HoldfastError(f"a noise rate must lie in [0, 1), not {rate:g}")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.corruption import confident_joint
+from holdfast.functional.noise_rate import confident_joint
 
 Matrix = Tensor | Sequence[Sequence[float]]
 
@@ -20,7 +20,7 @@ def transition_by_anchors(expected: Tensor, quantile: float | None = 0.97) -> Te
     """T from anchor points: what a network expects of the row that looks most like each class.
 
     Row i of T is what is expected of ``argmax_n expected[n, i]``. With a quantile, rows at and above it are passed over
-    for that class: the surest of all are often outliers that the network has learnt by heart.
+    for that class: the surest of all are often outliers that the network has memorised.
 
     Parameters
     ----------

@@ -45,10 +45,10 @@ def find_label_issues(labels: ArrayLike, pred_probs: ArrayLike, classes: Sequenc
     names = [str(k) for k in range(probs.shape[1])] if classes is None else list(classes)
     trust = label_trust(expected, y)
     table = class_table(trust, y, names)
-    says = expected.gather(1, trust.rival(y)[:, None])[:, 0].tolist()
+    rival = expected.gather(1, trust.rival(y)[:, None])[:, 0].tolist()
     own = probs[np.arange(len(given)), given].tolist()
-    told = [f"expected {b:.0%} against {a:.0%}" for a, b in zip(own, says, strict=True)]
-    table["why"] = np.where(table["flag"], told, "")
+    why = [f"expected {b:.0%} against {a:.0%}" for a, b in zip(own, rival, strict=True)]
+    table["why"] = np.where(table["flag"], why, "")
     return ranked(table)
 
 
@@ -87,38 +87,38 @@ def _target_table(trust: TargetTrust, y: Tensor, expected: Tensor, recipe: Mappi
     suggested = torch.where(flag[:, None], expected, y)
     margin = NORMAL * trust.spread.to(expected)
     columns: dict[str, Array] = {"row": np.arange(len(y))}
-    values = {
+    parts = {
         "given": y,
         "suggested": suggested,
         "rival": expected,
         "low": expected - margin,
         "high": expected + margin,
     }
-    for name, held in values.items():
-        told = unscaled(held, recipe).numpy()
-        for k in range(told.shape[1]):
-            columns[name if told.shape[1] == 1 else f"{name}_{k}"] = told[:, k]
+    for name, scaled in parts.items():
+        values = unscaled(scaled, recipe).numpy()
+        for k in range(values.shape[1]):
+            columns[name if values.shape[1] == 1 else f"{name}_{k}"] = values[:, k]
     return pd.DataFrame({**columns, "trust": trust.right.clamp(0, 1).numpy(), "flag": flag.numpy()})
 
 
 def reasons(ledger: Mapping[str, Tensor], suggested: Array | None, flag: Array) -> Array:
     """Why each flagged row is suspect, in words; empty for the others."""
-    told = np.full(len(flag), "", dtype=object)
+    why = np.full(len(flag), "", dtype=object)
     rows = np.flatnonzero(flag)
-    held = {name: ledger[name].numpy()[rows] for name in ("seen", "trained", "selected", "against", "changed")}
-    against = held["against"] / np.maximum(held["seen"], 1)
-    selected = held["selected"] / np.maximum(held["trained"], 1)
-    stable = 1 - held["changed"] / np.maximum(held["seen"] - 1, 1)
+    counts = {name: ledger[name].numpy()[rows] for name in ("seen", "trained", "selected", "against", "changed")}
+    against = counts["against"] / np.maximum(counts["seen"], 1)
+    selected = counts["selected"] / np.maximum(counts["trained"], 1)
+    stability = 1 - counts["changed"] / np.maximum(counts["seen"] - 1, 1)
     for k, row in enumerate(rows):
         parts = []
-        if held["trained"][k] and selected[k] < 0.5:
+        if counts["trained"][k] and selected[k] < 0.5:
             parts.append(f"label selected in {selected[k]:.0%} of its batches")
         if against[k] >= 0.5:
             parts.append(f"gradient large in {against[k]:.0%} of the run")
-        if suggested is not None and stable[k] >= 0.8:
+        if suggested is not None and stability[k] >= 0.8:
             parts.append(f"predicted {suggested[row]} steadily")
-        told[row] = "; ".join(parts) or "expected otherwise on average over the run"
-    return told
+        why[row] = "; ".join(parts) or "expected otherwise on average over the run"
+    return why
 
 
 def ranked(table: pd.DataFrame) -> pd.DataFrame:

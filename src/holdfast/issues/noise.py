@@ -1,4 +1,4 @@
-"""How many labels are wrong, in all and of each class, and how they go wrong; each with an interval."""
+"""The noise rate, in all and of each class, and the transition matrix; each with an interval."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ INTERVAL = (0.025, 0.975)
 
 @dataclass(frozen=True)
 class Noise:
-    """The share of wrong labels as the given labels and a network's expectations have it.
+    """Noise rate and transition matrix as the given labels and a network's expectations have them.
 
     The intervals hold 95 % of bootstrap draws: they say how much chance among the rows matters, not how far the network
     itself may be mistaken.
 
     Attributes
     ----------
-    rate: estimate, low, high: the share of all labels.
-    classes: one line a given class: labels, the share of them that is wrong, low, high.
-    transition, low, high: (C, C) probability of each given class in each true class.
+    rate: the noise rate: estimate, low, high.
+    classes: one line a given class: labels, the noise rate among them, low, high.
+    transition, low, high: (C, C) transition matrix: the probability of each given class in each true class.
     """
 
     rate: tuple[float, float, float]
@@ -39,7 +39,7 @@ class Noise:
 
 
 def noise_of(trust: Trust, y: Tensor, names: Sequence[str], seed: int = 0) -> Noise:
-    """Estimate rate and transition matrix, and draw rows again and again for the intervals."""
+    """Estimate noise rate and transition matrix, and draw rows again and again for the intervals."""
     source = torch.Generator().manual_seed(seed)
     total, classes = len(y), len(names)
     wrong = 1 - trust.right(y)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.corruption import confident_joint as joint_of
+from holdfast.functional.noise_rate import confident_joint as joint_of
 
 Array = NDArray[Any]
 

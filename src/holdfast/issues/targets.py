@@ -20,7 +20,7 @@ class TargetTrust(NamedTuple):
     spread: Tensor
     """(q,) standard deviation of right targets around what the network expects."""
     rate: float
-    """Share of wrong targets."""
+    """The noise rate."""
 
 
 def target_trust(expected: Tensor, y: Tensor) -> TargetTrust:
@@ -40,13 +40,13 @@ def target_trust(expected: Tensor, y: Tensor) -> TargetTrust:
     usual = (1.4826 * residual.abs().median(0).values).clamp_min(1e-12)
     square = (residual / usual).square()
     size, q = square.mean(1), residual.shape[1]
-    narrow, wide, share = 1.0, max(float(size.mean()), 2 * WIDER**2), 0.1
+    narrow, wide, rate = 1.0, max(float(size.mean()), 2 * WIDER**2), 0.1
     right = torch.ones_like(size)
     for _ in range(ROUNDS):
         # Log odds of the narrow width against the wide one, each target of a row counted as one draw.
         odds = (size / wide - size / narrow) * q / 2 + (torch.tensor(wide / narrow).log() * q / 2)
-        right = torch.sigmoid(odds + torch.logit(torch.tensor(1 - share, dtype=torch.float64)))
-        share = min(max(float(1 - right.mean()), 1e-6), 0.9)
+        right = torch.sigmoid(odds + torch.logit(torch.tensor(1 - rate, dtype=torch.float64)))
+        rate = min(max(float(1 - right.mean()), 1e-6), 0.9)
         narrow = max(float((right * size).sum() / right.sum()), 1e-6)
         wide = max(float(((1 - right) * size).sum() / (1 - right).sum().clamp_min(1e-9)), WIDER**2 * narrow)
     spread = (square * right[:, None]).sum(0).div(right.sum()).sqrt() * usual

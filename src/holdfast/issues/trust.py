@@ -14,7 +14,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from holdfast.functional.posterior import clean_posterior
+from holdfast.functional.posterior import denoised_posterior
 
 ROUNDS = 30
 """Of expectation maximisation, started from few wrong labels."""
@@ -35,7 +35,7 @@ class Trust(NamedTuple):
     posterior: Tensor
     """(N, C) probability of each true class."""
     transition: Tensor
-    """(C, C) probability of each given class in each true class."""
+    """(C, C) transition matrix: the probability of each given class in each true class."""
     evidence: Tensor
     """(N, C) probability of each true class from the network alone."""
 
@@ -58,7 +58,7 @@ def label_trust(expected: Tensor, y: Tensor) -> Trust:
     tensor(True)
     """
     expected = expected.double().clamp_min(0)
-    clean = torch.maximum(clean_posterior(expected), STAYS * expected)
+    clean = torch.maximum(denoised_posterior(expected), STAYS * expected)
     logs = (clean / clean.sum(1, keepdim=True)).clamp_min(LEAST).log()
     chosen = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))[:SAMPLE]
     some, given = logs[chosen], y[chosen]

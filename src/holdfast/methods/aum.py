@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.lots import row_lots
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Nets, Plan, Stage, Step
-from holdfast.methods.staged import Staged, even_stages, quarter
-from holdfast.ranks import here
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.functional.row_randomness import row_uniforms
+from holdfast.methods.multi_stage import MultiStage, even_stages, quarter
+from holdfast.ranks import get_ranks
+from holdfast.types import Batch, Nets, Plan, Stage, Step
 
 RUNS = 2
 """Trainings for the scores; each has its own threshold rows, so that every row is once judged under its own label."""
 
 
-class AUM(Staged):
+class AUM(MultiStage):
     """The mean over training of ``z_y - max_{c != y} z_c``; rows below what wrong labels reach are left out.
 
-    Two short trainings: in each some rows, drawn by lot, are labelled with an additional class, which no input tells.
+    Two short trainings: in each some random rows are labelled with an additional class, which no input tells.
     A row is flagged if its area under the margin lies below all but one in a hundred of theirs. Rows flagged wherever
     they kept their label go, and training starts from scratch on the rest.
 
@@ -47,6 +44,7 @@ class AUM(Staged):
     AUM(each=10)
     """
 
+    name = "aum"
     fake: Tensor
     area: Tensor
     seen: Tensor
@@ -64,10 +62,10 @@ class AUM(Staged):
         super().begin(nets, data)
         n = len(data)
         count = n // (data.task.outputs + 1)
-        lots = row_lots(n, data.generator.initial_seed(), 0).argsort()
+        order = row_uniforms(n, data.generator.initial_seed(), 0).argsort()
         fake = torch.zeros(RUNS, n, dtype=torch.bool)
         for run in range(RUNS):
-            fake[run, lots[run * count : (run + 1) * count]] = True
+            fake[run, order[run * count : (run + 1) * count]] = True
         self.register_buffer("fake", fake.to(data.device))
         self.register_buffer("area", torch.zeros(RUNS, n, dtype=torch.float64, device=data.device))
         self.register_buffer("seen", torch.zeros(RUNS, n, dtype=torch.int64, device=data.device))
@@ -111,7 +109,7 @@ class AUM(Staged):
         wider = torch.cat([output, output.new_zeros(len(output), 1)], dim=1)
         label = torch.where(fake, self.task.outputs, batch.y)
         margins = self.task.margins(wider.detach(), label)
-        index, margins = here().gather(batch.index), here().gather(margins)
+        index, margins = get_ranks().gather(batch.index), get_ranks().gather(margins)
         self.area[self._now].index_add_(0, index, margins.double())
         self.seen[self._now].index_add_(0, index, torch.ones_like(index))
         return Step(weighted_mean(self.task.losses(wider, label), batch.weight), batch.weight * ~fake, output.detach())
@@ -123,7 +121,7 @@ def flagged(areas: Tensor, fake: Tensor, quantile: float) -> Tensor:
     Shape: areas (runs, N), fake (runs, N) booleans -> (N,).
     """
     low = torch.ones(areas.shape[1], dtype=torch.bool, device=areas.device)
-    for area, mine in zip(areas, fake, strict=True):
-        edge = area[mine].quantile(quantile) if bool(mine.any()) else -torch.inf
-        low &= mine | (area < edge)
+    for area, own in zip(areas, fake, strict=True):
+        edge = area[own].quantile(quantile) if bool(own.any()) else -torch.inf
+        low &= own | (area < edge)
     return low

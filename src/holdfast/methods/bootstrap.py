@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Method, Nets, Step
-from holdfast.task import require_classes
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.method import Method
+from holdfast.task import Classification
+from holdfast.types import Batch
 
 Kind = Literal["hard", "soft"]
 SHARE = {"hard": 0.8, "soft": 0.95}
@@ -40,6 +37,9 @@ class Bootstrap(Method):
     Bootstrap(kind='soft')
     """
 
+    name = "bootstrap"
+    requires = Classification
+
     def __init__(self, kind: Kind = "hard", share: float | None = None) -> None:
         super().__init__()
         if kind not in get_args(Kind):
@@ -49,15 +49,9 @@ class Bootstrap(Method):
         self.kind = kind
         self.share = share
 
-    def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "Bootstrap mixes classes")
-        super().begin(nets, data)
-
-    def loss(self, nets: Nets, batch: Batch) -> Step:
-        output = nets[0](batch.x)
+    def losses(self, output: Tensor, batch: Batch) -> Tensor:
         given = SHARE[self.kind] if self.share is None else self.share
-        losses = given * self.task.losses(output, batch.y) + (1 - given) * own_losses(output, self.kind)
-        return Step(weighted_mean(losses, batch.weight), batch.weight, output.detach())
+        return given * self.task.losses(output, batch.y) + (1 - given) * own_losses(output, self.kind)
 
 
 def own_losses(output: Tensor, kind: Kind) -> Tensor:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from torch import Tensor
 
-from holdfast.functional.forget import Forget
 from holdfast.functional.reduce import keep_smallest
-from holdfast.method import Batch
-from holdfast.methods.rated import Filter, Forwards, Rate
+from holdfast.methods.sample_selection import Dropping, SampleSelection
+from holdfast.noise_model import Rate
+from holdfast.types import Batch
 
 
-class CoPRLL(Filter):
+class CoPRLL(SampleSelection):
     """Co-teaching that ranks by the loss-layer gradient: Co-PRL(L), Algorithm 4.
 
     Each network keeps the share ``R(T) = 1 - min(T / T_k rate, rate)`` of the batch whose ``||d l_i / d f_i||_2`` is
@@ -18,7 +20,7 @@ class CoPRLL(Filter):
 
     Parameters
     ----------
-    rate, ramp, forwards: see ``Rated``; ``ramp`` is T_k.
+    rate, ramp, forwards: see ``WithNoiseRate``; ``ramp`` is T_k.
     exchange: train each network on the other's picks (the paper's text and code); otherwise on its own, as the
         pseudo code writes it, which is two PRL(L) side by side.
 
@@ -34,19 +36,19 @@ class CoPRLL(Filter):
     CoPRLL(rate=0.45, exchange=False)
     """
 
+    name = "co-prl-l"
     networks = 2
 
     def __init__(
         self,
         rate: Rate = "auto",
         *,
-        ramp: int | Forget = 10,
-        forwards: Forwards = "auto",
         exchange: bool = True,
+        **dropping: Unpack[Dropping],
     ) -> None:
-        super().__init__(rate, ramp=ramp, forwards=forwards)
+        super().__init__(rate, **dropping)
         self.exchange = exchange
 
     def weigh(self, outputs: list[Tensor], batch: Batch) -> list[Tensor]:
-        own = [keep_smallest(self.task.gradients(output, batch.y).norm(dim=1), self.forget) for output in outputs]
+        own = [keep_smallest(self.task.gradients(output, batch.y).norm(dim=1), self.drop_rate) for output in outputs]
         return own[::-1] if self.exchange else own

@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from holdfast.functional.reduce import keep_smallest
-from holdfast.method import Batch
-from holdfast.methods.rated import Filter
+from holdfast.methods.sample_selection import SampleSelection
+from holdfast.types import Batch
 
 
-class CoTeaching(Filter):
+class CoTeaching(SampleSelection):
     """Each of two networks trains on the examples of a batch that have the smallest loss to the other.
 
     ``L_f = mean of l_i over I_g``, ``L_g = mean of l'_i over I_f``, where ``I_f`` and ``I_g`` are the
@@ -17,8 +17,8 @@ class CoTeaching(Filter):
 
     Parameters
     ----------
-    rate, ramp, forwards: see ``Rated``; ``ramp`` is T_k, and ``holdfast.functional`` has both the paper's schedule
-        (``Ramp``) and that of the released code (``AuthorsRamp``).
+    rate, ramp, forwards: see ``WithNoiseRate``; ``ramp`` is T_k, and ``holdfast.functional`` has both the paper's
+        schedule (``Ramp``) and that of the released code (``AuthorsRamp``).
 
     Shapes
     ------
@@ -34,8 +34,9 @@ class CoTeaching(Filter):
     CoTeaching(rate=0.2, ramp=5)
     """
 
+    name = "co-teaching"
     networks = 2
 
     def weigh(self, outputs: list[Tensor], batch: Batch) -> list[Tensor]:
-        first, second = (keep_smallest(self.task.losses(output, batch.y), self.forget) for output in outputs)
+        first, second = (keep_smallest(self.task.losses(output, batch.y), self.drop_rate) for output in outputs)
         return [second, first]

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
+from holdfast.feed import Feed, outputs_on
 from holdfast.functional.confident import Prune, confident_suspects
-from holdfast.functional.lots import row_lots
-from holdfast.method import Nets, Plan, Stage
-from holdfast.methods.staged import Staged, even_stages, outputs_on
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.functional.row_randomness import row_uniforms
+from holdfast.methods.multi_stage import MultiStage, even_stages
+from holdfast.types import Nets, Plan, Stage
 
 
-class ConfidentLearning(Staged):
+class ConfidentLearning(MultiStage):
     """Train on all folds but one, judge the labels of that one; at last train on the labels that stay.
 
     The probabilities of each row come from a network that has not seen it; their confident joint with the given labels
@@ -42,6 +40,7 @@ class ConfidentLearning(Staged):
     ConfidentLearning(folds=5)
     """
 
+    name = "confident-learning"
     fold: Tensor
     expected: Tensor
     kept: Tensor
@@ -61,7 +60,7 @@ class ConfidentLearning(Staged):
         super().begin(nets, data)
         n = len(data)
         fold = torch.empty(n, dtype=torch.int64)
-        fold[row_lots(n, data.generator.initial_seed(), 0).argsort()] = torch.arange(n) % max(1, self.folds)
+        fold[row_uniforms(n, data.generator.initial_seed(), 0).argsort()] = torch.arange(n) % max(1, self.folds)
         self.register_buffer("fold", fold.to(data.device))
         self.register_buffer("expected", torch.zeros(n, data.task.outputs, device=data.device))
         self.register_buffer("kept", torch.ones(n, dtype=torch.bool, device=data.device))

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
-from holdfast.feed import evaluate
+from holdfast.feed import Feed, evaluate
 from holdfast.functional.capture import penultimate
 from holdfast.functional.dimension import local_dimension
-from holdfast.functional.lots import row_lots
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Method, Nets, Step
+from holdfast.functional.row_randomness import row_uniforms
+from holdfast.method import Method
 from holdfast.methods.bootstrap import own_losses
 from holdfast.nets.copies import move_towards
-from holdfast.task import require_classes
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.task import Classification
+from holdfast.types import Batch, Nets, Step
 
 ROWS, CHUNK = 1280, 128
 """Random rows of which the dimension is measured, and among how many of them neighbours are looked for."""
 
 
 class D2L(Method):
-    """Dimensionality-driven learning: as wrong labels are learnt by heart, features spread; labels give way then.
+    """Dimensionality-driven learning: as wrong labels are memorised, features spread; labels give way then.
 
     At the start of each epoch the local intrinsic dimension ``D_e`` of the input of the output layer is measured. The
     turning point is where ``D_e`` exceeds the mean of the epochs in a window before it by more than two of their
@@ -63,6 +60,8 @@ class D2L(Method):
     D2L(start=20)
     """
 
+    name = "d2l"
+    requires = Classification
     recent: Tensor
     least: Tensor
     alpha: Tensor
@@ -80,7 +79,6 @@ class D2L(Method):
         self.neighbours = neighbours
 
     def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "D2L adapts labels of classes")
         super().begin(nets, data)
         self.register_buffer("recent", torch.zeros(self.window, dtype=torch.float64))
         self.register_buffer("least", torch.full((), torch.inf, dtype=torch.float64))
@@ -112,7 +110,7 @@ class D2L(Method):
 
     def measure(self, net: nn.Module, data: Feed, epoch: int) -> float:
         """The mean local dimension of the features of random rows; NaN where none has one."""
-        rows = row_lots(len(data), data.generator.initial_seed(), epoch).argsort()[:ROWS]
+        rows = row_uniforms(len(data), data.generator.initial_seed(), epoch).argsort()[:ROWS]
         with penultimate(net) as caught:
             evaluate(net, (x for _, x in data.chunks(rows)))
         features = torch.cat(caught).flatten(1)

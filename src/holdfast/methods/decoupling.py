@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.method import Batch, Method, Nets, Step
-from holdfast.task import require_classes
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.feed import Feed
+from holdfast.functional.reduce import weighted_mean
+from holdfast.method import Method
+from holdfast.ranks import get_ranks
+from holdfast.task import Classification
+from holdfast.types import Batch, Nets, Step
 
 
 class Decoupling(Method):
@@ -38,6 +37,8 @@ class Decoupling(Method):
     Decoupling(least=0.1)
     """
 
+    name = "decoupling"
+    requires = Classification
     networks = 2
 
     def __init__(self, *, least: float = 0.0, warmup: int = 0) -> None:
@@ -48,10 +49,6 @@ class Decoupling(Method):
         self.warmup = warmup
         self._epoch = 0
 
-    def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "Decoupling compares predicted classes")
-        super().begin(nets, data)
-
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
         self._epoch = epoch
 
@@ -59,8 +56,10 @@ class Decoupling(Method):
         outputs = [net(batch.x) for net in nets]
         detached = [output.detach() for output in outputs]
         weight = self.differ(detached) * batch.weight
-        share = weight.sum().clamp_min(max(self.least * float(batch.weight.sum()), 1e-12))
-        parts = [(self.task.losses(output, batch.y) * weight).sum() / share for output in outputs]
+        differing, whole = (get_ranks().total(each.sum()) for each in (weight, batch.weight))
+        # The mean over D, scaled down where D is smaller than m.
+        scale = differing / torch.maximum(differing, self.least * whole).clamp_min(1e-12)
+        parts = [scale * weighted_mean(self.task.losses(output, batch.y), weight) for output in outputs]
         return Step(torch.stack(parts).sum(), weight, torch.stack(detached).mean(0))
 
     def differ(self, outputs: list[Tensor]) -> Tensor:

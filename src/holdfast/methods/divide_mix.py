@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
-from torch.distributions import Beta
 
 from holdfast.errors import HoldfastError
-from holdfast.feed import evaluate
-from holdfast.functional.lots import next_by_lot, row_lots
+from holdfast.feed import Feed, evaluate
 from holdfast.functional.mixture import small_component
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Method, Nets, Plan, Step
-from holdfast.ranks import here
-from holdfast.task import require_classes
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.functional.row_randomness import batch_beta, cyclic_partners, mixed_with, row_uniforms
+from holdfast.method import Method
+from holdfast.ranks import get_ranks
+from holdfast.task import Classification
+from holdfast.types import Batch, Nets, Plan, Step
 
 CLEAN = 0.5
 """The probability of a right label above which a row counts as labelled."""
@@ -68,6 +63,8 @@ class DivideMix(Method):
     DivideMix(strength=0, confident=False)
     """
 
+    name = "divide-mix"
+    requires = Classification
     networks = 2
     views = 2
     clean: Tensor
@@ -98,15 +95,13 @@ class DivideMix(Method):
         self._epoch = 0
 
     def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "DivideMix guesses classes")
         super().begin(nets, data)
         self.register_buffer("clean", torch.ones(2, len(data), device=data.device))
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
-        self._epoch = epoch
-        # Each view of a row draws a lot of its own.
-        lots = row_lots(2 * len(data), data.generator.initial_seed(), epoch)
-        self._lots = lots.reshape(2, len(data)).to(data.device)
+        self._epoch, self._seed = epoch, data.generator.initial_seed()
+        # Each view of a row has a number of its own.
+        self._uniforms = row_uniforms(2 * len(data), self._seed, epoch).reshape(2, len(data)).to(data.device)
 
     def plan(self, nets: Nets, data: Feed) -> Plan | None:
         if self._epoch < self.warmup:
@@ -135,29 +130,30 @@ class DivideMix(Method):
         return Step(torch.stack(parts).sum(), batch.weight, torch.stack(outputs).detach().mean(0))
 
     def _divided(self, nets: Nets, batch: Batch) -> Step:
-        given, trust, seen, parts = self.task.encode(batch.y), [], [], []
+        given = self.task.encode(batch.y)
+        trust: list[Tensor] = []
+        seen: list[Tensor] = []
+        parts: list[Tensor] = []
         for own, other, clean in zip(nets, reversed(nets), self.clean.flip(0), strict=True):
             right = clean[batch.index]
             labelled = right > CLEAN
             with torch.no_grad():
                 outputs = torch.stack([own(x) for x in batch.x])
-                mine = outputs.softmax(2).mean(0)
-                both = (mine + torch.stack([_evaluated(other, x) for x in batch.x]).softmax(2).mean(0)) / 2
-                refined = torch.lerp(mine, given, right[:, None])
+                own_guess = outputs.softmax(2).mean(0)
+                both = (own_guess + torch.stack([_evaluated(other, x) for x in batch.x]).softmax(2).mean(0)) / 2
+                refined = torch.lerp(own_guess, given, right[:, None])
                 target = sharpen(torch.where(labelled[:, None], refined, both), self.temperature)
-            parts.append(self._mixed(own, batch, target, labelled))
+            parts.append(self._mixed(own, batch, target, labelled, len(parts)))
             trust.append(labelled * batch.weight)
             seen.append(outputs.mean(0))
         return Step(torch.stack(parts).sum(), torch.stack(trust).mean(0), torch.stack(seen).mean(0))
 
-    def _mixed(self, net: nn.Module, batch: Batch, target: Tensor, labelled: Tensor) -> Tensor:
+    def _mixed(self, net: nn.Module, batch: Batch, target: Tensor, labelled: Tensor, number: int) -> Tensor:
         """The loss of one network on both views of a batch, mixed in pairs."""
-        x, target = torch.cat(batch.x), target.repeat(2, 1)
-        partner = next_by_lot(self._lots[:, batch.index].flatten())
-        drawn = float(Beta(self.alpha, self.alpha).sample())
-        share = max(drawn, 1 - drawn)
-        output = net(share * x + (1 - share) * x[partner])
-        target = share * target + (1 - share) * target[partner]
+        partner = cyclic_partners(self._uniforms[:, batch.index].flatten())
+        share = batch_beta(self.alpha, batch.index, self._seed, self._epoch, number)
+        output = net(mixed_with(torch.cat(batch.x), partner, share))
+        target = mixed_with(target.repeat(2, 1), partner, share)
         strength = self.unlabelled_strength()
         return semi_supervised(output, target, labelled.repeat(2), batch.weight.repeat(2), strength)
 
@@ -176,7 +172,7 @@ def semi_supervised(output: Tensor, target: Tensor, labelled: Tensor, weight: Te
 
 def _unequal(p: Tensor, weight: Tensor) -> Tensor:
     """``sum_c 1/C log((1/C) / mean_i p_ic)``, of the whole batch where several processes share it."""
-    ranks, classes = here(), p.shape[1]
+    ranks, classes = get_ranks(), p.shape[1]
     mean = torch.stack([weighted_mean(column, weight) for column in p.unbind(1)])
     if ranks.count > 1:
         # A logarithm of parts would not add up: the value is that of all, the gradient that of this part.

@@ -1,20 +1,16 @@
-"""ELR: hold on to what was predicted early, before wrong labels are learnt by heart."""
+"""ELR: hold on to what was predicted early, before wrong labels are memorised."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Method, Nets, Step
-from holdfast.ranks import here
-from holdfast.task import require_classes
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.feed import Feed
+from holdfast.method import Method
+from holdfast.ranks import get_ranks
+from holdfast.task import Classification
+from holdfast.types import Batch, Nets
 
 CLIP = 1e-4
 """Probabilities enter the memory no nearer to zero or one than this."""
@@ -43,7 +39,9 @@ class ELR(Method):
     ELR(strength=7, memory=0.9)
     """
 
-    belief: Tensor
+    name = "elr"
+    requires = Classification
+    ema: Tensor
 
     def __init__(self, strength: float = 3.0, memory: float = 0.7) -> None:
         super().__init__()
@@ -52,16 +50,12 @@ class ELR(Method):
         self.memory = memory
 
     def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "ELR remembers probabilities of classes")
         super().begin(nets, data)
-        self.register_buffer("belief", torch.zeros(len(data), data.task.outputs, device=data.device))
+        self.register_buffer("ema", torch.zeros(len(data), data.task.outputs, device=data.device))
 
-    def loss(self, nets: Nets, batch: Batch) -> Step:
-        output = nets[0](batch.x)
-        remember(self.belief, batch.index, output, self.memory)
-        pull = early_pull(output, self.belief[batch.index])
-        losses = self.task.losses(output, batch.y) + self.strength * pull
-        return Step(weighted_mean(losses, batch.weight), batch.weight, output.detach())
+    def losses(self, output: Tensor, batch: Batch) -> Tensor:
+        remember(self.ema, batch.index, output, self.memory)
+        return self.task.losses(output, batch.y) + self.strength * early_pull(output, self.ema[batch.index])
 
 
 def check_regulariser(strength: float, memory: float) -> None:
@@ -73,14 +67,14 @@ def check_regulariser(strength: float, memory: float) -> None:
 
 
 @torch.no_grad()
-def remember(belief: Tensor, index: Tensor, output: Tensor, memory: float) -> None:
-    """Move the rows of a memory towards what a network predicts, in place and alike in all processes.
+def remember(ema: Tensor, index: Tensor, output: Tensor, memory: float) -> None:
+    """Move the EMA probabilities of rows towards what a network predicts, in place and alike in all processes.
 
-    Shape: belief (N, C), index (B,), output (B, C).
+    Shape: ema (N, C), index (B,), output (B, C).
     """
     p = output.float().softmax(1).clamp(CLIP, 1 - CLIP)
-    rows, p = here().gather(index), here().gather(p / p.sum(1, keepdim=True))
-    belief[rows] = memory * belief[rows] + (1 - memory) * p
+    rows, p = get_ranks().gather(index), get_ranks().gather(p / p.sum(1, keepdim=True))
+    ema[rows] = memory * ema[rows] + (1 - memory) * p
 
 
 def early_pull(output: Tensor, target: Tensor) -> Tensor:

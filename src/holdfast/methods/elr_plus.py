@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Beta
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.lots import next_by_lot, row_lots
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Method, Nets, Step
+from holdfast.functional.row_randomness import batch_beta, cyclic_partners, mixed_with, row_uniforms
+from holdfast.method import Method
 from holdfast.methods.elr import check_regulariser, early_pull, remember
 from holdfast.nets.copies import move_towards
-from holdfast.task import require_classes
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.task import Classification
+from holdfast.types import Batch, Nets, Step
 
 
 class ELRPlus(Method):
@@ -53,8 +50,10 @@ class ELRPlus(Method):
     ELRPlus(strength=7, memory=0.9, ramp=100)
     """
 
+    name = "elr-plus"
+    requires = Classification
     networks = 2
-    belief: Tensor
+    ema: Tensor
     steps: Tensor
 
     def __init__(
@@ -80,35 +79,31 @@ class ELRPlus(Method):
         self._epoch = 0
 
     def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "ELR+ remembers probabilities of classes")
         super().begin(nets, data)
-        self.register_buffer("belief", torch.zeros(2, len(data), data.task.outputs, device=data.device))
+        self.register_buffer("ema", torch.zeros(2, len(data), data.task.outputs, device=data.device))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.averages = nn.ModuleList(copy.deepcopy(net).requires_grad_(False).eval() for net in nets)
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
-        self._epoch = epoch
-        self._lots = row_lots(len(data), data.generator.initial_seed(), epoch).to(data.device)
+        self._epoch, self._seed = epoch, data.generator.initial_seed()
+        self._uniforms = row_uniforms(len(data), self._seed, epoch).to(data.device)
 
     def loss(self, nets: Nets, batch: Batch) -> Step:
         with torch.no_grad():
             expected = [average(batch.x) for average in self.averages]
-            for belief, output in zip(self.belief, reversed(expected), strict=True):
-                remember(belief, batch.index, output, self.memory)
-        target = self.belief[:, batch.index]
+            for ema, output in zip(self.ema, reversed(expected), strict=True):
+                remember(ema, batch.index, output, self.memory)
+        target = self.ema[:, batch.index]
         x, y = batch.x, batch.y
         if self.alpha > 0:
-            partner = next_by_lot(self._lots[batch.index])
-            drawn = float(Beta(self.alpha, self.alpha).sample())
-            share = max(drawn, 1 - drawn)
-            target = share * target + (1 - share) * target[:, partner]
-            x = share * x + (1 - share) * x[partner]
-            y = self.task.encode(y)
-            y = share * y + (1 - share) * y[partner]
+            partner = cyclic_partners(self._uniforms[batch.index])
+            share = batch_beta(self.alpha, batch.index, self._seed, self._epoch)
+            target = torch.stack([mixed_with(each, partner, share) for each in target])
+            x, y = mixed_with(x, partner, share), mixed_with(self.task.encode(y), partner, share)
         parts = []
-        for net, held in zip(nets, target, strict=True):
+        for net, remembered in zip(nets, target, strict=True):
             output = net(x)
-            losses = self.task.losses(output, y) + self._strength() * early_pull(output, held)
+            losses = self.task.losses(output, y) + self._strength() * early_pull(output, remembered)
             parts.append(weighted_mean(losses, batch.weight))
         return Step(torch.stack(parts).sum(), batch.weight, torch.stack(expected).mean(0))
 

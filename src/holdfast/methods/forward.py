@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.reduce import weighted_mean
+from holdfast.feed import Feed
 from holdfast.functional.transition import (
     Matrix,
     backward_losses,
@@ -17,14 +16,11 @@ from holdfast.functional.transition import (
     forward_losses,
     transition_by_anchors,
 )
-from holdfast.method import Batch, Nets, Plan, Stage, Step
-from holdfast.methods.staged import HeldOut, Staged, check_hold_out, quarter
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.methods.multi_stage import HeldOut, MultiStage, check_hold_out, quarter
+from holdfast.types import Batch, Nets, Plan, Stage
 
 
-class Corrected(Staged):
+class Corrected(MultiStage):
     """Base of methods that know, or first find out, the transition matrix T of the labels.
 
     Where T is not given, a first training on the noisy labels estimates it from anchor points, by the weights of the
@@ -63,7 +59,7 @@ class Corrected(Staged):
         classes = data.task.outputs
         known = torch.eye(classes) if self.transition is None else checked_transition(self.transition, classes)
         self.register_buffer("matrix", known.to(data.device))
-        self.held = HeldOut(0.0 if self.transition is not None else self.hold_out, nets[0], data)
+        self.held_out = HeldOut(0.0 if self.transition is not None else self.hold_out, nets[0], data)
 
     def first(self, epochs: int) -> int:
         """Epochs before the matrix is known."""
@@ -77,9 +73,9 @@ class Corrected(Staged):
         first = self.first(epochs)
         self._correcting = epoch >= first
         if 0 < epoch <= first:
-            self.held.look(nets[0], data, self.value)
+            self.held_out.look(nets[0], data, self.value)
         if epoch == first > 0:
-            expected = self.task.expected(data.outputs(self.held.best))
+            expected = self.task.expected(data.outputs(self.held_out.best))
             self.matrix.copy_(transition_by_anchors(expected, self.quantile))
             self.go_on(nets)
 
@@ -92,16 +88,14 @@ class Corrected(Staged):
         self.restart(nets)
 
     def plan(self, nets: Nets, data: Feed) -> Plan | None:
-        return None if self._correcting else self.held.plan()
+        return None if self._correcting else self.held_out.plan()
 
     def corrected(self, output: Tensor, y: Tensor) -> Tensor:
         """(B,) losses by the matrix."""
         raise NotImplementedError(f"{type(self).__name__} must define corrected(output, y)")
 
-    def loss(self, nets: Nets, batch: Batch) -> Step:
-        output = nets[0](batch.x)
-        losses = self.corrected(output, batch.y) if self._correcting else self.task.losses(output, batch.y)
-        return Step(weighted_mean(losses, batch.weight), batch.weight, output.detach())
+    def losses(self, output: Tensor, batch: Batch) -> Tensor:
+        return self.corrected(output, batch.y) if self._correcting else self.task.losses(output, batch.y)
 
 
 class Forward(Corrected):
@@ -126,6 +120,8 @@ class Forward(Corrected):
     >>> Forward(quantile=None)
     Forward(quantile=None)
     """
+
+    name = "forward"
 
     def corrected(self, output: Tensor, y: Tensor) -> Tensor:
         return forward_losses(output, y, self.matrix)
@@ -152,6 +148,8 @@ class Backward(Corrected):
     >>> Backward(estimate=5)
     Backward(estimate=5)
     """
+
+    name = "backward"
 
     def corrected(self, output: Tensor, y: Tensor) -> Tensor:
         return backward_losses(output, y, self.matrix)

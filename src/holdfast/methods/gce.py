@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Method, Nets, Plan, Step
-from holdfast.task import require_classes
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.method import Method
+from holdfast.task import Classification
+from holdfast.types import Batch, Nets, Plan, Step
 
 
 class GCE(Method):
@@ -46,6 +44,8 @@ class GCE(Method):
     GCE(truncate=0.5, start=10)
     """
 
+    name = "gce"
+    requires = Classification
     kept: Tensor
 
     def __init__(self, q: float = 0.7, truncate: float | None = None, start: int = 40, every: int = 10) -> None:
@@ -63,7 +63,6 @@ class GCE(Method):
         self._epoch = 0
 
     def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "GCE needs the probability of a class")
         super().begin(nets, data)
         self.register_buffer("kept", torch.ones(len(data), dtype=torch.bool, device=data.device))
 

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.forget import Ramp
-from holdfast.functional.lots import row_lots
+from holdfast.feed import Feed, outputs_on
+from holdfast.functional.drop_rate import Ramp
 from holdfast.functional.reduce import keep_smallest, weighted_mean
-from holdfast.method import Batch, Nets, Plan, Stage, Step
-from holdfast.methods.staged import Staged, even_stages, outputs_on
+from holdfast.functional.row_randomness import row_uniforms
+from holdfast.methods.multi_stage import MultiStage, even_stages
 from holdfast.nets.copies import move_towards
-from holdfast.ranks import here
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.ranks import get_ranks
+from holdfast.types import Batch, Nets, Plan, Stage, Step
 
 
-class INCV(Staged):
+class INCV(MultiStage):
     """Two networks trained on halves of the rows judge the other half; what agrees is trusted, then Co-teaching.
 
     In each round the candidates are split in two. Network A trains on one half and all trusted rows, B on the other;
@@ -52,6 +49,7 @@ class INCV(Staged):
     INCV(rounds=2)
     """
 
+    name = "incv"
     networks = 2
     trusted: Tensor
     open: Tensor
@@ -98,7 +96,7 @@ class INCV(Staged):
             return
         for net in nets:
             move_towards(net, self.initial[0], 1.0)
-        self.side.copy_(row_lots(len(data), data.generator.initial_seed(), epoch) < 0.5)
+        self.side.copy_(row_uniforms(len(data), data.generator.initial_seed(), epoch) < 0.5)
 
     def _settle(self, nets: Nets, data: Feed) -> None:
         """Trust what agrees, and give up what looks worst."""
@@ -121,7 +119,7 @@ class INCV(Staged):
             count = int(min(2.0, rate / max(1e-9, 1 - rate)) * int(agree[rows].sum()))
             self.open[order[:count]] = False
 
-    def forget(self) -> float:
+    def drop_rate(self) -> float:
         """The share that Co-teaching drops in this epoch."""
         others = self.task.outputs - 1 if self.symmetric else 1
         rate = float(self.noise)
@@ -152,8 +150,8 @@ class INCV(Staged):
             # A network trains on the half that the other judges.
             weights = [(trusted | ~side).float(), (trusted | side).float()]
         else:
-            losses = [here().gather(self.task.losses(output, batch.y)) for output in detached]
-            first, second = (keep_smallest(loss, self.forget())[here().share(len(loss))] for loss in losses)
+            losses = [get_ranks().gather(self.task.losses(output, batch.y)) for output in detached]
+            first, second = (keep_smallest(loss, self.drop_rate())[get_ranks().share(len(loss))] for loss in losses)
             weights = [second, first]
         weights = [weight * batch.weight for weight in weights]
         parts = [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.persample import gradient_norms
-from holdfast.method import Batch, Method, Nets, Step
+from holdfast.functional.reduce import weighted_mean
+from holdfast.method import Method
+from holdfast.types import Batch, Nets, Step
 
 
 class IndividualClip(Method):
@@ -27,9 +28,11 @@ class IndividualClip(Method):
 
     Reference: Ignormclip of "Provable Robust Learning for Deep Neural Networks under Agnostic Corrupted Supervision".
 
-    >>> clip_weights(torch.tensor([5.0, 1.0, 0.5]), 1.0)
-    tensor([0.2000, 1.0000, 1.0000])
+    >>> IndividualClip(0.5)
+    IndividualClip(limit=0.5)
     """
+
+    name = "individual-clip"
 
     def __init__(self, limit: float = 1.0) -> None:
         super().__init__()
@@ -39,11 +42,9 @@ class IndividualClip(Method):
 
     def loss(self, nets: Nets, batch: Batch) -> Step:
         norms, output, losses = gradient_norms(nets[0], self.task.losses, batch.x, batch.y)
-        weight = clip_weights(norms, self.limit) * batch.weight
-        total = batch.weight.sum()
-        # Divided by the size of the batch, not by the sum of the weights: clipped gradients do not grow again.
-        loss = (losses * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
-        return Step(loss, weight, output.detach())
+        scale = clip_weights(norms, self.limit)
+        # Divided by the size of the batch, not by the sum of the scales: clipped gradients do not grow again.
+        return Step(weighted_mean(losses * scale, batch.weight), scale * batch.weight, output.detach())
 
 
 def clip_weights(norms: Tensor, limit: float) -> Tensor:

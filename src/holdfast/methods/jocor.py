@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Unpack
 
-import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.divergence import divergence
-from holdfast.functional.forget import Forget
-from holdfast.functional.reduce import keep_smallest, weighted_mean
-from holdfast.method import Batch, Nets, Step
-from holdfast.methods.rated import Forwards, Rate, Rated
-from holdfast.ranks import here
-from holdfast.task import require_classes
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.functional.reduce import keep_smallest
+from holdfast.methods.sample_selection import Dropping, SampleSelection
+from holdfast.noise_model import Rate
+from holdfast.task import Classification
+from holdfast.types import Batch
 
 
-class JoCoR(Rated):
+class JoCoR(SampleSelection):
     """One loss of two networks, small where both give the label and agree; the examples of smallest loss are kept.
 
     ``j_i = (1 - a) (l_i + l'_i) + a (KL(p_i || p'_i) + KL(p'_i || p_i))``, the gradient flowing through both networks
@@ -28,7 +23,7 @@ class JoCoR(Rated):
 
     Parameters
     ----------
-    rate, ramp, forwards: see ``Rated``.
+    rate, ramp, forwards: see ``WithNoiseRate``.
     agreement: a, in [0, 1]. With 0.1 the method did what Co-teaching does on MNIST; with 0.9 it lost whole classes of
         small data.
 
@@ -47,6 +42,8 @@ class JoCoR(Rated):
     JoCoR(rate=0.2, agreement=0.5)
     """
 
+    name = "jocor"
+    requires = Classification
     networks = 2
 
     def __init__(
@@ -54,35 +51,19 @@ class JoCoR(Rated):
         rate: Rate = "auto",
         *,
         agreement: float = 0.65,
-        ramp: int | Forget = 10,
-        forwards: Forwards = "auto",
+        **dropping: Unpack[Dropping],
     ) -> None:
-        super().__init__(rate, ramp=ramp, forwards=forwards)
+        super().__init__(rate, **dropping)
         if not 0 <= agreement <= 1:
             raise HoldfastError(f"the share of agreement in the loss must lie in [0, 1], not {agreement:g}")
         self.agreement = agreement
 
-    def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "JoCoR compares predicted classes")
-        super().begin(nets, data)
+    def weigh(self, outputs: list[Tensor], batch: Batch) -> list[Tensor]:
+        return [keep_smallest(self.joint_losses(outputs, batch.y), self.drop_rate)] * 2
 
-    def loss(self, nets: Nets, batch: Batch) -> Step:
-        ranks, twice = here(), self.in_two()
-        with torch.set_grad_enabled(not twice):
-            outputs = [net(batch.x) for net in nets]
-            joint = self.joint_losses(outputs, batch.y)
-        with torch.no_grad():
-            detached = [output.detach() for output in outputs]
-            kept = keep_smallest(ranks.gather(joint.detach()), self.forget)
-            weight = kept[ranks.share(len(kept))] * batch.weight
-            self.observe(batch.index, detached[0])
-        counted = weight
-        if twice:
-            # At least one row, so that a batch of which nothing counts still has a graph.
-            rows = weight.nonzero()[:, 0] if bool((weight > 0).any()) else torch.zeros(1, dtype=torch.int64)
-            counted = weight[rows]
-            joint = self.joint_losses([net(batch.x[rows]) for net in nets], batch.y[rows])
-        return Step(weighted_mean(joint, counted), weight, torch.stack(detached).mean(0))
+    def selected_losses(self, outputs: list[Tensor], labels: list[Tensor]) -> list[Tensor]:
+        # Both networks train on the same examples, and their one loss is the sum of two halves.
+        return [self.joint_losses(outputs, labels[0]) / 2] * 2
 
     def joint_losses(self, outputs: list[Tensor], y: Tensor) -> Tensor:
         """(B,) ``j_i`` of each example."""

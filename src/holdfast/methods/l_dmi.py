@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.method import Batch, Nets, Plan, Stage, Step
-from holdfast.methods.staged import HeldOut, Staged, check_hold_out
+from holdfast.feed import Feed
+from holdfast.methods.multi_stage import HeldOut, MultiStage, check_hold_out
 from holdfast.nets.copies import move_towards
-from holdfast.ranks import here
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.ranks import get_ranks
+from holdfast.types import Batch, Nets, Plan, Stage, Step
 
 _FLOOR = 1e-3  # added to the determinant by the authors' code
 
 
-class LDMI(Staged):
+class LDMI(MultiStage):
     """Mutual information by determinants: ``L = - log |det U|`` with ``U = Y^T P / B``.
 
     For labels that go wrong whatever the input is, ``det U`` of given labels is that of true ones times ``det T``, so
@@ -50,6 +47,8 @@ class LDMI(Staged):
     LDMI(warmup=20)
     """
 
+    name = "l-dmi"
+
     def __init__(
         self, *, warmup: int | None = None, pace: float = 1e-3, hold_out: float = 0.1, official: bool = False
     ) -> None:
@@ -65,7 +64,7 @@ class LDMI(Staged):
 
     def begin(self, nets: Nets, data: Feed) -> None:
         super().begin(nets, data)
-        self.held = HeldOut(self.hold_out, nets[0], data)
+        self.held_out = HeldOut(self.hold_out, nets[0], data)
 
     def first(self, epochs: int) -> int:
         """Epochs of ordinary training."""
@@ -79,19 +78,22 @@ class LDMI(Staged):
         first = self.first(epochs)
         self._informing = epoch >= first
         if 0 < epoch <= first:
-            self.held.look(nets[0], data, self.task.score)
+            self.held_out.look(nets[0], data, self._accuracy)
         if epoch == first > 0:
-            move_towards(nets[0], self.held.best, 1.0)
+            move_towards(nets[0], self.held_out.best, 1.0)
+
+    def _accuracy(self, output: Tensor, y: Tensor) -> float:
+        return self.task.score(self.task.predict(output), y)
 
     def plan(self, nets: Nets, data: Feed) -> Plan | None:
-        return self.held.plan()
+        return self.held_out.plan()
 
     def loss(self, nets: Nets, batch: Batch) -> Step:
         if not self._informing:
             return super().loss(nets, batch)
         output = nets[0](batch.x)
-        told = dmi(output, self.task.encode(batch.y), batch.weight, official=self.official)
-        return Step(told, batch.weight, output.detach())
+        loss = dmi(output, self.task.encode(batch.y), batch.weight, official=self.official)
+        return Step(loss, batch.weight, output.detach())
 
 
 def dmi(output: Tensor, given: Tensor, weight: Tensor, *, official: bool = False) -> Tensor:
@@ -101,12 +103,12 @@ def dmi(output: Tensor, given: Tensor, weight: Tensor, *, official: bool = False
 
     Shape: output (B, C) logits, given (B, C), weight (B,) -> ().
     """
-    ranks = here()
-    told = given.double() * weight.double()[:, None]
-    here_only = told.T @ output.double().softmax(1)
+    ranks = get_ranks()
+    weighted = given.double() * weight.double()[:, None]
+    local = weighted.T @ output.double().softmax(1)
     # The sum of all, in which only this process's part has a gradient.
-    matrix = here_only + ranks.total(here_only.detach()) - here_only.detach()
-    total, missing = ranks.total(weight.double().sum()), bool((ranks.total(told.sum(0)) == 0).any())
+    matrix = local + ranks.total(local.detach()) - local.detach()
+    total, missing = ranks.total(weight.double().sum()), bool((ranks.total(weighted.sum(0)) == 0).any())
     if missing:
         return 0 * output.sum() - math.log(_FLOOR)
     size = matrix if official else matrix / total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,16 +12,14 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Adam
 
 from holdfast.errors import HoldfastError
-from holdfast.feed import evaluate
-from holdfast.functional.lots import row_lots
+from holdfast.feed import Feed, evaluate
 from holdfast.functional.reduce import keep_smallest, weighted_mean
-from holdfast.method import Batch, Nets, Step
-from holdfast.methods.rated import Rate, Rated
-from holdfast.ranks import here
-from holdfast.task import require_classes
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.functional.row_randomness import row_uniforms
+from holdfast.methods.sample_selection import WithNoiseRate
+from holdfast.noise_model import Rate
+from holdfast.ranks import get_ranks
+from holdfast.task import Classification
+from holdfast.types import Batch, Nets, Step
 
 LINEAR = 90
 """Per cent of training after which the curriculum set beforehand weighs gradually."""
@@ -33,7 +31,7 @@ STEPS, BATCH, DECAYS = 600, 256, 30
 """How the mentor is trained."""
 
 
-class MentorNet(Rated):
+class MentorNet(WithNoiseRate):
     """Each example counts as much as a curriculum lets it: ``L = sum_i v_i l_i / B``, not divided by the sum of ``v``.
 
     ``v`` depends on how far the loss lies above a bar, ``m <- g m + (1 - g) Q_p(l)``, the moving average of the
@@ -44,8 +42,8 @@ class MentorNet(Rated):
 
     Parameters
     ----------
-    rate: see ``Rated``.
-    reviewed: rows of the training set and their true labels, which somebody has settled; None takes the curriculum set
+    rate: see ``WithNoiseRate``.
+    reviewed: rows of the training set and their true labels, which somebody has reviewed; None takes the curriculum set
         beforehand.
     burn_in: share of training, in [0, 1], in which all examples count alike.
     momentum: g, in [0, 1].
@@ -66,6 +64,8 @@ class MentorNet(Rated):
     MentorNet(rate=0.4, dropout=True)
     """
 
+    name = "mentor-net"
+    requires = Classification
     bar: Tensor
     log: Tensor
     taught: Tensor
@@ -91,7 +91,6 @@ class MentorNet(Rated):
         self._percent = 0
 
     def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "MentorNet is a curriculum for classes")
         super().begin(nets, data)
         self.register_buffer("bar", torch.zeros((), device=data.device))
         self.mentor: Mentor | None = None
@@ -108,7 +107,7 @@ class MentorNet(Rated):
         super().before_epoch(nets, data, epoch, epochs)
         self._percent = 100 * epoch // epochs
         if self.dropout:
-            self._lots = row_lots(len(data), data.generator.initial_seed(), epoch).to(data.device)
+            self._uniforms = row_uniforms(len(data), data.generator.initial_seed(), epoch).to(data.device)
         if self.mentor is None or bool(self.taught) or epoch == 0:
             return
         self._write(nets[0], data)
@@ -120,14 +119,14 @@ class MentorNet(Rated):
         output = nets[0](batch.x)
         losses = self.task.losses(output, batch.y)
         with torch.no_grad():
-            ranks = here()
+            ranks = get_ranks()
             index = ranks.gather(batch.index)
             self.observe(batch.index, output.detach())
             percentile = ranks.gather(losses.detach()).float().quantile(1 - self.estimate.rate, interpolation="nearest")
             self.bar.mul_(self.momentum).add_((1 - self.momentum) * percentile)
             weight = self._weigh(losses.detach().float())
             if self.dropout:
-                kept = keep_smallest(self._lots[index], DROPOUT[1] if self._percent < DROPOUT[0] else DROPOUT[2])
+                kept = keep_smallest(self._uniforms[index], DROPOUT[1] if self._percent < DROPOUT[0] else DROPOUT[2])
                 weight = weight * kept[ranks.share(len(kept))].to(weight)
         return Step(weighted_mean(weight * losses, batch.weight), weight * batch.weight, output.detach())
 

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.reduce import smallest
-from holdfast.method import Batch, Weigh
+from holdfast.method import Weigh
+from holdfast.types import Batch
 
 
 class MinSGD(Weigh):
@@ -32,6 +33,8 @@ class MinSGD(Weigh):
     >>> MinSGD(candidates=4)
     MinSGD(candidates=4)
     """
+
+    name = "min-sgd"
 
     def __init__(self, candidates: int | None = None, *, keep: int = 1) -> None:
         super().__init__()

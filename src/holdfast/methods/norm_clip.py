@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import nn
 
 from holdfast.errors import HoldfastError
-from holdfast.method import Method, Nets
+from holdfast.method import Method
+from holdfast.types import Nets
 
 
 class NormClip(Method):
@@ -29,6 +30,8 @@ class NormClip(Method):
     >>> NormClip(0.5)
     NormClip(limit=0.5)
     """
+
+    name = "norm-clip"
 
     def __init__(self, limit: float = 1.0) -> None:
         super().__init__()

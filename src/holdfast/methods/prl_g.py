@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from holdfast.functional.persample import gradient_norms
 from holdfast.functional.reduce import keep_smallest, weighted_mean
-from holdfast.method import Batch, Nets, Step
-from holdfast.methods.rated import Rated
-from holdfast.ranks import here
+from holdfast.methods.sample_selection import WithNoiseRate
+from holdfast.ranks import get_ranks
+from holdfast.types import Batch, Nets, Step
 
 
-class PRLG(Rated):
+class PRLG(WithNoiseRate):
     """In each batch keep the examples whose gradient is smallest: PRL(G), Algorithms 1 and 2.
 
     ``s_i = ||d l_i / d theta||_2``; the step follows the mean gradient of the ``k`` smallest. It withstands corrupted
@@ -17,7 +17,7 @@ class PRLG(Rated):
 
     Parameters
     ----------
-    rate, ramp, forwards: see ``Rated``; with "one" the graph of the norms is used again for training.
+    rate, ramp, forwards: see ``WithNoiseRate``; with "one" the graph of the norms is used again for training.
 
     Shapes
     ------
@@ -32,11 +32,13 @@ class PRLG(Rated):
     PRLG(rate=0.3)
     """
 
+    name = "prl-g"
+
     def loss(self, nets: Nets, batch: Batch) -> Step:
         net, x, y = nets[0], batch.x, batch.y
         norms, output, losses = gradient_norms(net, self.task.losses, x, y)
-        kept = keep_smallest(here().gather(norms), self.forget)
-        weight = kept[here().share(len(kept))] * batch.weight
+        kept = keep_smallest(get_ranks().gather(norms), self.drop_rate)
+        weight = kept[get_ranks().share(len(kept))] * batch.weight
         said = output.detach()
         self.observe(batch.index, said)
         if self.in_two() and bool((weight > 0).any()):

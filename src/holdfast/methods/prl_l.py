@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from holdfast.functional.reduce import keep_smallest
-from holdfast.method import Batch
-from holdfast.methods.rated import Filter
+from holdfast.methods.sample_selection import SampleSelection
+from holdfast.types import Batch
 
 
-class PRLL(Filter):
+class PRLL(SampleSelection):
     """In each batch keep the examples whose loss-layer gradient is smallest: PRL(L), Algorithm 3.
 
     The score is ``||d l_i / d f_i||_2``: ``||p_i - y_i||`` for cross entropy, the norm of the residual for squared
@@ -18,7 +18,7 @@ class PRLL(Filter):
 
     Parameters
     ----------
-    rate, ramp, forwards: see ``Rated``; the safe side of a rate is too high.
+    rate, ramp, forwards: see ``WithNoiseRate``; the safe side of a rate is too high.
 
     Shapes
     ------
@@ -34,5 +34,7 @@ class PRLL(Filter):
     PRLL(rate=0.45, ramp=0)
     """
 
+    name = "prl-l"
+
     def weigh(self, outputs: list[Tensor], batch: Batch) -> list[Tensor]:
-        return [keep_smallest(self.task.gradients(output, batch.y).norm(dim=1), self.forget) for output in outputs]
+        return [keep_smallest(self.task.gradients(output, batch.y).norm(dim=1), self.drop_rate) for output in outputs]

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Method, Nets, Step
-from holdfast.task import require_classes
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.method import Method
+from holdfast.task import Classification
+from holdfast.types import Batch
 
 
 class SCE(Method):
@@ -38,6 +33,9 @@ class SCE(Method):
     SCE(ce=6, rce=0.1)
     """
 
+    name = "sce"
+    requires = Classification
+
     def __init__(self, ce: float = 0.1, rce: float = 1.0, *, floor: float = 1e-4) -> None:
         super().__init__()
         if ce < 0 or rce < 0 or ce + rce == 0:
@@ -48,15 +46,14 @@ class SCE(Method):
         self.rce = rce
         self.floor = floor
 
-    def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "SCE needs probabilities of classes")
-        super().begin(nets, data)
+    def losses(self, output: Tensor, batch: Batch) -> Tensor:
+        reverse = reverse_cross_entropy(output, self.task.encode(batch.y), self.floor)
+        return self.ce * self.task.losses(output, batch.y) + self.rce * reverse
 
-    def loss(self, nets: Nets, batch: Batch) -> Step:
-        output = nets[0](batch.x)
-        losses = self.ce * self.task.losses(output, batch.y) + self.rce * self._reverse(output, batch.y)
-        return Step(weighted_mean(losses, batch.weight), batch.weight, output.detach())
 
-    def _reverse(self, output: Tensor, y: Tensor) -> Tensor:
-        """(B,) cross entropy of the label under the prediction."""
-        return -(output.softmax(1) * self.task.encode(y).clamp_min(self.floor).log()).sum(1)
+def reverse_cross_entropy(output: Tensor, given: Tensor, floor: float) -> Tensor:
+    """(B,) ``- sum_c p_ic log max(y_ic, f)``.
+
+    Shape: output (B, C), given (B, C) shares of classes -> (B,).
+    """
+    return -(output.softmax(1) * given.clamp_min(floor).log()).sum(1)

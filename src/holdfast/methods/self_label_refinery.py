@@ -9,11 +9,11 @@ from torch import Tensor
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.reduce import weighted_mean
-from holdfast.method import Batch, Nets, Step
-from holdfast.methods.paced import Paced
+from holdfast.methods.training_progress import WithProgress
+from holdfast.types import Batch, Nets, Step
 
 
-class SelfLabelRefinery(Paced):
+class SelfLabelRefinery(WithProgress):
     """Train towards ``(1 - alpha_t) y_i + alpha_t f(x~_i)``, where ``x~`` is another view of the example.
 
     The label refinery of SANE (equation 5 with beta = 0) on given labels, the setting that its Theorem 2 analyses:
@@ -40,6 +40,7 @@ class SelfLabelRefinery(Paced):
     SelfLabelRefinery(trust=0.9)
     """
 
+    name = "self-label-refinery"
     views = 2
 
     def __init__(self, trust: float = 0.7, *, ramp: float = 0.5) -> None:
@@ -56,7 +57,7 @@ class SelfLabelRefinery(Paced):
         # Labels as they were given, where nothing is refined: the same to the last bit as ordinary training.
         target = self.refined(nets, other, batch.y, alpha) if alpha > 0 else batch.y
         losses = self.task.losses(output, target)
-        return Step(weighted_mean(losses, batch.weight), batch.weight, output.detach(), self.task.encode(target))
+        return Step(weighted_mean(losses, batch.weight), batch.weight, output.detach())
 
     @torch.no_grad()
     def refined(self, nets: Nets, x: Tensor, y: Tensor, alpha: float) -> Tensor:

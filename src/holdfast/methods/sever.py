@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
+from holdfast.feed import Feed
 from holdfast.functional.persample import gradient_matrix
 from holdfast.functional.reduce import keep_count, smallest
-from holdfast.method import Batch, Nets, Plan, Step
-from holdfast.methods.rated import Rate, Rated
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.methods.sample_selection import WithNoiseRate
+from holdfast.noise_model import Rate
+from holdfast.types import Batch, Nets, Plan, Step
 
 
-class Sever(Rated):
+class Sever(WithNoiseRate):
     """Fit, look for the direction in which gradients vary most, drop what lies farthest along it, and again.
 
     With gradients ``g_i`` of the fitted model, centred rows ``G_c`` and their first right singular vector ``v``, each
@@ -43,6 +40,7 @@ class Sever(Rated):
     Sever(rate=0.1, rounds=2)
     """
 
+    name = "sever"
     active: Tensor
     done: Tensor
 

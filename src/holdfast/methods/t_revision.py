@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
+from holdfast.feed import Feed
 from holdfast.functional.transition import Matrix
-from holdfast.method import Batch, Nets, Plan, Stage, Step
 from holdfast.methods.forward import Corrected
 from holdfast.nets.copies import move_towards
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.types import Batch, Nets, Plan, Stage
 
 
 class TRevision(Corrected):
@@ -44,6 +41,8 @@ class TRevision(Corrected):
     >>> TRevision(revise=0.5)
     TRevision(revise=0.5)
     """
+
+    name = "t-revision"
 
     def __init__(
         self,
@@ -80,9 +79,9 @@ class TRevision(Corrected):
         super().before_epoch(nets, data, epoch, epochs)
         self._revising = epoch >= last
         if first < epoch <= last:
-            self.held.look(nets[0], data, self._agreement)
+            self.held_out.look(nets[0], data, self._agreement)
         if epoch == last:
-            move_towards(nets[0], self.held.best, 1.0)
+            move_towards(nets[0], self.held_out.best, 1.0)
 
     def value(self, output: Tensor, y: Tensor) -> float:
         return float((output.argmax(1) == y).double().mean())
@@ -91,8 +90,8 @@ class TRevision(Corrected):
         return float(((output.softmax(1) @ self.matrix).argmax(1) == y).double().mean())
 
     def go_on(self, nets: Nets) -> None:
-        move_towards(nets[0], self.held.best, 1.0)
-        self.held.forget()
+        move_towards(nets[0], self.held_out.best, 1.0)
+        self.held_out.reset()
 
     def corrected(self, output: Tensor, y: Tensor) -> Tensor:
         given, expected = self.task.encode(y), output.softmax(1)
@@ -101,9 +100,8 @@ class TRevision(Corrected):
         return (beta if self._revising else beta.detach()) * self.task.losses(output, y)
 
     def plan(self, nets: Nets, data: Feed) -> Plan | None:
-        return self.held.plan()
+        return self.held_out.plan()
 
-    def loss(self, nets: Nets, batch: Batch) -> Step:
-        step = super().loss(nets, batch)
+    def losses(self, output: Tensor, batch: Batch) -> Tensor:
         # The correction has a part in every loss, so that its gradient always exists.
-        return step._replace(loss=step.loss + 0 * self.change.sum())
+        return super().losses(output, batch) + 0 * self.change.sum()

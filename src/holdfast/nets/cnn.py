@@ -56,7 +56,7 @@ class CNN9(ConvNet):
     ----------
     channels: of the images, at least 1.
     outputs: numbers in one output, at least 1.
-    dropout: chance of each channel to be dropped in training, in [0, 1).
+    dropout: probability of each channel to be dropped in training, in [0, 1).
     norm: "batch" or "group" (8 groups, where they divide the channels).
     width: channels of the first and the last convolutions; the others are its multiples.
 

@@ -103,11 +103,11 @@ def move_towards(mean: nn.Module, net: nn.Module, share: float) -> None:
     True
     """
     torch._foreach_lerp_(list(mean.parameters()), list(net.parameters()), share)
-    for kept, now in zip(mean.buffers(), net.buffers(), strict=True):
-        if kept.is_floating_point():
-            kept.lerp_(now, share)
+    for own, other in zip(mean.buffers(), net.buffers(), strict=True):
+        if own.is_floating_point():
+            own.lerp_(other, share)
         else:
-            kept.copy_(now)
+            own.copy_(other)
 
 
 def load_body(net: nn.Module, weights: Mapping[str, Tensor]) -> None:

@@ -24,7 +24,7 @@ class InceptionResNetV2(ConvNet):
     channels: of the images, at least 1.
     outputs: numbers in one output, at least 1.
     blocks: in the three stages, at least 1 each.
-    dropout: chance of each feature to be dropped in training, in [0, 1).
+    dropout: probability of each feature to be dropped in training, in [0, 1).
     norm: "batch" or "group" (8 groups).
 
     Shapes

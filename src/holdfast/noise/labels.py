@@ -26,7 +26,7 @@ class Noise(NamedTuple):
     ------
     labels: (N,) int64, as a method sees them.
     mask: (N,) bool, where they differ from the clean ones.
-    transition: (C, C) float64, realised share of each observed class (column) per true class (row); the row
+    transition: (C, C) float64, realised transition matrix, true class (row) to observed class (column); the row
         of a class without examples is that of the identity.
     """
 
@@ -80,7 +80,7 @@ def asymmetric(y: Tensor, rate: float, mapping: Mapping[int, int], *, classes: i
     y: clean labels, 0 to classes - 1.
     rate: in [0, 1]. Learnable below 0.5; higher rates are not refused.
     mapping: true class to wrong class, such as ``CIFAR10_PAIRS``; classes it lacks stay clean, so that the
-        share of wrong labels overall is lower than ``rate`` (half of it on CIFAR-10).
+        overall noise rate is lower than ``rate`` (half of it on CIFAR-10).
     classes: C, at least 2.
     seed: of the draws.
 
@@ -146,7 +146,7 @@ def derangement(y: Tensor, rate: float, classes: int, *, seed: int = 0) -> Noise
 
 
 def realised_transition(clean: Tensor, noisy: Tensor, classes: int) -> Tensor:
-    """Share of each observed class (column) among the examples of each true class (row).
+    """Realised transition matrix: share of each observed class (column) among the examples of each true class (row).
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ def pair_matrix(classes: int, rate: float, mapping: Mapping[int, int] | None = N
 
 
 def check_rate(rate: float) -> None:
-    """A rate is a share of the labels."""
+    """A noise rate is a share of the labels."""
     if not 0 <= rate <= 1:
         raise HoldfastError(f"a noise rate must lie between 0 and 1, not {rate:g}")
 

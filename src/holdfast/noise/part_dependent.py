@@ -58,7 +58,7 @@ def instance(x: Tensor, y: Tensor, rate: float, classes: int, *, seed: int = 0) 
 
 
 def instance_probabilities(x: Tensor, weights: Tensor, y: int, q: Tensor) -> Tensor:
-    """Chances of each label for examples of one class: q softmax(x W) over the others, 1 - q for their own.
+    """Label probabilities for examples of one class: q softmax(x W) over the others, 1 - q for their own.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def _floats(x: Tensor) -> Tensor:
 
 
 def _draw(p: Tensor, u: Tensor) -> Array:
-    """The class at which the running sum of chances passes a uniform number."""
+    """The class at which the running sum of label probabilities passes a uniform number."""
     steps = p.cumsum(1)
     drawn: Array = (steps[:, :-1] <= u[:, None]).sum(1).numpy()
     return drawn

@@ -92,9 +92,9 @@ def _axes(
     lines = [
         Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/><text class="tick" x="{}" y="{:.1f}" '
                'text-anchor="end">{}</text>').format(
-            LEFT, WIDTH - RIGHT, _y(v, low, high), _y(v, low, high), LEFT - 6, _y(v, low, high) + 4, told
+            LEFT, WIDTH - RIGHT, _y(v, low, high), _y(v, low, high), LEFT - 6, _y(v, low, high) + 4, text
         )
-        for v, told in marks
+        for v, text in marks
     ]  # fmt: skip
     across = np.unique(np.linspace(first, last, 6).round() if last > 1 else np.linspace(first, last, 6))
     lines += [

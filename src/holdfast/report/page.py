@@ -1,4 +1,4 @@
-"""``report.html``: what was asked, what training saw, how many labels are wrong and which, in one file."""
+"""``report.html``: the configuration of a run, what training saw, how many labels are wrong and which, in one file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.checkpoint import write_text
+from holdfast.config import RunConfig
 from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
+from holdfast.files import write_text
 from holdfast.issues.find import FLAGGED, NORMAL, ranked
 from holdfast.issues.noise import Noise
 from holdfast.report import charts
@@ -42,8 +43,8 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> pd.DataFrame:
     loader = PackageLoader("holdfast.report", "")
     pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = pages.get_template("report.html.jinja").render(
-        title=Path(run.asked["source"]["path"]).name if run.asked.get("source") else "rows in memory",
-        asked=_asked(run.asked),
+        title=Path(run.config.source["path"]).name if run.config.source else "rows in memory",
+        config=_config(run.config),
         rows=len(table),
         flagged=int(table["flag"].sum()),
         rate=_rate(table, noise),
@@ -67,18 +68,18 @@ def _display(run: Run) -> tuple[Display | None, str]:
         return None, str(error)
 
 
-def _asked(asked: Mapping[str, Any]) -> list[tuple[str, str]]:
-    told = {
-        "method": asked["method"],
-        "network": f"{asked['net']}, {asked['parameters']:,} parameters",
-        "epochs": asked["epochs"],
-        "batch size": asked["batch_size"],
-        "seed": asked["seed"],
-        "data": asked["source"]["path"] if asked.get("source") else "rows in memory",
-        "fingerprint": asked["fingerprint"],
-        "versions": ", ".join(f"{name} {version}" for name, version in asked["versions"].items()),
+def _config(config: RunConfig) -> list[tuple[str, str]]:
+    shown = {
+        "method": config.call,
+        "network": f"{config.net or config.network}, {config.parameters:,} parameters",
+        "epochs": config.epochs,
+        "batch size": config.batch_size,
+        "seed": config.seed,
+        "data": config.source["path"] if config.source else "rows in memory",
+        "fingerprint": config.fingerprint,
+        "versions": ", ".join(f"{name} {version}" for name, version in config.versions.items()),
     }
-    return [(name, str(value)) for name, value in told.items()]
+    return [(name, str(value)) for name, value in shown.items()]
 
 
 def _rate(table: pd.DataFrame, noise: Noise | None) -> tuple[float, float, float]:
@@ -92,8 +93,8 @@ def _rate(table: pd.DataFrame, noise: Noise | None) -> tuple[float, float, float
 def _charts(run: Run) -> list[tuple[str, Any]]:
     scores = {name: run.history[name].tolist() for name in ("test", "train") if name in run.history}
     shares = {
-        told: run.history[name].tolist()
-        for name, told in (("coverage", "labels trusted"), ("purity", "right among the trusted"))
+        title: run.history[name].tolist()
+        for name, title in (("coverage", "labels trusted"), ("purity", "right among the trusted"))
         if name in run.history and run.history[name].nunique() > 1
     }
     metric = "accuracy" if run.classes is not None else "R2"
@@ -138,8 +139,8 @@ def _card(line: Mapping[Any, Any], display: Display | None) -> dict[str, Any]:
         return card
     try:
         if display.pictures:
-            held = base64.b64encode(display.png(position, PICTURE)).decode()
-            card["picture"] = f"data:image/png;base64,{held}"
+            picture = base64.b64encode(display.png(position, PICTURE)).decode()
+            card["picture"] = f"data:image/png;base64,{picture}"
     except HoldfastError as error:
         card["problem"] = str(error)
     card["texts"] = display.texts(position)
@@ -150,8 +151,8 @@ def _card(line: Mapping[Any, Any], display: Display | None) -> dict[str, Any]:
 def label_text(line: Mapping[Any, Any], which: str) -> str:
     """The label of a row of the table of issues as people read it; several targets in one line."""
     if which in line:
-        told = line[which]
-        text = f"{told:.5g}" if isinstance(told, float) else str(told)
+        label = line[which]
+        text = f"{label:.5g}" if isinstance(label, float) else str(label)
         return f"{text} ({line['low']:.5g} to {line['high']:.5g})" if which == "suggested" and "low" in line else text
     values = [value for name, value in line.items() if name.startswith(f"{which}_")]
     return ", ".join(f"{value:.4g}" for value in values)

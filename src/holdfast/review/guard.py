@@ -87,11 +87,11 @@ class Guard:
             answer = RedirectResponse("/", 303)
             answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
             return answer
-        if not secrets.compare_digest(self._held(headers).encode(), self._token.encode()):
+        if not secrets.compare_digest(self._cookie_value(headers).encode(), self._token.encode()):
             return _refused(403, "the token is missing; open the link that holdfast review has printed")
         return None
 
-    def _held(self, headers: Headers) -> str:
+    def _cookie_value(self, headers: Headers) -> str:
         try:
             found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
         except CookieError:
@@ -108,14 +108,14 @@ def _token_of(query: bytes) -> bytes | None:
 
 async def _body(receive: Receive) -> bytes | None:
     """The body of a request, or None for one that is larger than it should be, whatever its head has said."""
-    held = bytearray()
+    body = bytearray()
     while True:
         message = await receive()
-        held += message.get("body", b"")
-        if len(held) > LARGEST:
+        body += message.get("body", b"")
+        if len(body) > LARGEST:
             return None
         if not message.get("more_body", False):
-            return bytes(held)
+            return bytes(body)
 
 
 def _refused(status: int, why: str) -> Response:

@@ -48,7 +48,7 @@ def telling(trust: Array, crowd: Array) -> Array:
 
 
 class Remaining(NamedTuple):
-    """How many wrong labels nobody has settled yet."""
+    """How many wrong labels nobody has reviewed yet."""
 
     estimate: float
     low: float
@@ -58,10 +58,10 @@ class Remaining(NamedTuple):
 def remaining(trust: Array, reviewed: Array, wrong: Array) -> Remaining:
     """How many of the labels that are not reviewed are wrong: what the run says, corrected by what reviewers found.
 
-    In each tenth of trust the share of wrong labels is Beta-distributed, first around what the run says as if that were
+    In each tenth of trust the noise rate is Beta-distributed, first around what the run says as if that were
     worth twenty reviews, then with the reviews added. Reviewed rows of a bin stand for the others of the bin.
 
-    Shape: trust (N,), reviewed (N,) whether settled, wrong (N,) whether found wrong; the interval holds 95 %.
+    Shape: trust (N,), reviewed (N,) whether reviewed, wrong (N,) whether found wrong; the interval holds 95 %.
     """
     place = np.minimum((trust * BINS).astype(int), BINS - 1)
     size = np.bincount(place, minlength=BINS)

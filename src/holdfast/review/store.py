@@ -14,6 +14,9 @@ from typing import Any
 
 from holdfast.errors import HoldfastError
 
+REVIEWS = "reviews.sqlite"
+"""The file of decisions in the folder of a run."""
+
 Label = str | list[float]
 """A class name, or the values of a regression."""
 
@@ -58,26 +61,26 @@ class Store:
     def __init__(self, path: Path, fingerprint: str) -> None:
         self.path = path
         try:
-            self._held = sqlite3.connect(path, isolation_level=None, timeout=10)
+            self._connection = sqlite3.connect(path, isolation_level=None, timeout=10)
             # The log survives a killed process, and with full synchronisation a lost machine.
-            self._held.execute("PRAGMA journal_mode = WAL")
-            self._held.execute("PRAGMA synchronous = FULL")
-            self._held.execute("CREATE TABLE IF NOT EXISTS run (fingerprint TEXT NOT NULL)")
-            self._held.execute(
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("CREATE TABLE IF NOT EXISTS run (fingerprint TEXT NOT NULL)")
+            self._connection.execute(
                 "CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, "
                 "reviewer TEXT NOT NULL, verdict TEXT NOT NULL, label TEXT, undoes INTEGER, "
                 "at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))"
             )
-            told = self._held.execute("SELECT fingerprint FROM run").fetchone()
-            if told is None:
-                self._held.execute("INSERT INTO run VALUES (?)", (fingerprint,))
+            owner = self._connection.execute("SELECT fingerprint FROM run").fetchone()
+            if owner is None:
+                self._connection.execute("INSERT INTO run VALUES (?)", (fingerprint,))
         except sqlite3.Error as error:
             raise HoldfastError(f"{path} cannot be used for reviews ({error}); move it away to begin anew") from None
-        if told is not None and told[0] != fingerprint:
+        if owner is not None and owner[0] != fingerprint:
             raise HoldfastError(f"{path} holds reviews of other data; move it away to begin anew")
 
     def close(self) -> None:
-        self._held.close()
+        self._connection.close()
 
     def decide(self, row: int, reviewer: str, verdict: Answer, label: Label | None) -> None:
         """Add a decision; on disk when this returns."""
@@ -85,7 +88,7 @@ class Store:
 
     def undo(self, reviewer: str) -> int | None:
         """Take back the reviewer's last decision that still stands; its row, or None where there is none."""
-        last = self._held.execute(
+        last = self._connection.execute(
             "SELECT number, row FROM entries WHERE reviewer = ? AND undoes IS NULL AND number NOT IN "
             "(SELECT undoes FROM entries WHERE undoes IS NOT NULL) ORDER BY number DESC LIMIT 1",
             (reviewer,),
@@ -96,14 +99,14 @@ class Store:
         return int(last[1])
 
     def _add(self, row: int, reviewer: str, verdict: str, label: str | None, undoes: int | None) -> None:
-        self._held.execute(
+        self._connection.execute(
             "INSERT INTO entries (row, reviewer, verdict, label, undoes) VALUES (?, ?, ?, ?, ?)",
             (row, reviewer, verdict, label, undoes),
         )
 
     def since(self, number: int) -> Iterator[tuple[int, Decision | int]]:
         """Entries after a number, oldest first: a decision, or the number of one that was taken back."""
-        lines = self._held.execute(
+        lines = self._connection.execute(
             "SELECT number, row, reviewer, verdict, label, undoes FROM entries WHERE number > ? ORDER BY number",
             (number,),
         )
@@ -111,8 +114,8 @@ class Store:
             if undoes is not None:
                 yield at, int(undoes)
             else:
-                told = None if label is None else json.loads(label)
-                yield at, Decision(at, row, reviewer, Answer(verdict), told)
+                value = None if label is None else json.loads(label)
+                yield at, Decision(at, row, reviewer, Answer(verdict), value)
 
 
 class Decisions:
@@ -135,30 +138,30 @@ class Decisions:
                 self.by_row.setdefault(entry.row, {}).setdefault(entry.reviewer, []).append(entry)
                 touched.add(entry.row)
             elif gone := self._stand.pop(entry, None):
-                held = self.by_row[gone.row]
-                held[gone.reviewer].remove(gone)
-                if not held[gone.reviewer]:
-                    del held[gone.reviewer]
-                if not held:
+                by_reviewer = self.by_row[gone.row]
+                by_reviewer[gone.reviewer].remove(gone)
+                if not by_reviewer[gone.reviewer]:
+                    del by_reviewer[gone.reviewer]
+                if not by_reviewer:
                     del self.by_row[gone.row]
                 touched.add(gone.row)
         return touched
 
     def of(self, reviewer: str) -> set[int]:
         """Rows about which a reviewer has decided."""
-        return {row for row, held in self.by_row.items() if reviewer in held}
+        return {row for row, by_reviewer in self.by_row.items() if reviewer in by_reviewer}
 
     def settled(self, row: int) -> Settled | None:
         """What is settled about a row by the last word of each of its reviewers; None where nobody spoke."""
-        held = self.by_row.get(row)
-        if not held:
+        by_reviewer = self.by_row.get(row)
+        if not by_reviewer:
             return None
-        last = [decisions[-1] for decisions in held.values()]
+        last = [decisions[-1] for decisions in by_reviewer.values()]
         votes = Counter(json.dumps(decision.label) for decision in last if decision.label is not None)
         best = votes.most_common(2)
         tie = len(best) == 2 and best[0][1] == best[1][1]
         label: Any = json.loads(best[0][0]) if best and not tie else None
-        return Settled(label, tuple(held), len(votes) > 1)
+        return Settled(label, tuple(by_reviewer), len(votes) > 1)
 
 
 def decisions_at(path: Path, fingerprint: str) -> Decisions:

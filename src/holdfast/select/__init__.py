@@ -34,7 +34,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``FacilityLocation`` when it is asked for: scikit-learn takes a while to import."""
+    """``FacilityLocation`` on first use: scikit-learn takes a while to import."""
     if name != "FacilityLocation":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from holdfast.select.estimator import FacilityLocation

@@ -195,7 +195,7 @@ def replay(rows: Any, centres: Any, owner: Any, best: Any, gain: Any) -> None:
         tile[:, size:] = np.float32(0)
         least[:] = np.float32(np.inf)
         least[size:] = np.float32(0)
-        mine = owner[low : low + size]
+        owned = owner[low : low + size]
         for j in range(len(centres)):
             squared(tile, centres[j], square)
             nearer = False
@@ -208,7 +208,7 @@ def replay(rows: Any, centres: Any, owner: Any, best: Any, gain: Any) -> None:
                     before = np.float64(np.sqrt(least[i])) if j > 0 else 0.0
                     gain[j] += before - np.float64(np.sqrt(square[i]))
                     least[i] = square[i]
-                    mine[i] = j
+                    owned[i] = j
         best[low : low + size] = np.sqrt(least[:size])
 
 
@@ -241,15 +241,15 @@ def sift(distance: Any, best: Any, value: Any, size: Any, picks: Any, target: An
     """
     k = picks.shape[1]
     for v in range(len(target)):
-        mine = best[v]
+        reached = best[v]
         for c in range(len(distance)):
             if size[v] == k:
                 break
-            gain = saved(mine, distance[c])
+            gain = saved(reached, distance[c])
             if gain > 0 and gain >= (target[v] / 2 - value[v]) / (k - size[v]):
                 row = distance[c]
-                for i in range(len(mine)):
-                    mine[i] = min(mine[i], row[i])
+                for i in range(len(reached)):
+                    reached[i] = min(reached[i], row[i])
                 value[v] += gain
                 picks[v, size[v]] = c
                 size[v] += 1

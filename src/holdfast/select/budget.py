@@ -48,14 +48,14 @@ def list_bytes(n: int, d: int) -> int:
 def forecast(sizes: Sequence[int], d: int, workers: int) -> Forecast:
     """Of groups of these sizes: the largest of those that run at once, and time on one core of 3 GHz."""
     largest = sorted(sizes, reverse=True)[:workers]
-    held = sum(list_bytes(n, d) for n in largest)
-    return Forecast(held, sum(n * n for n in sizes) * (1e-9 + 1.5e-10 * min(d, 64)) / max(1, workers))
+    needed = sum(list_bytes(n, d) for n in largest)
+    return Forecast(needed, sum(n * n for n in sizes) * (1e-9 + 1.5e-10 * min(d, 64)) / max(1, workers))
 
 
-def told(amount: float) -> str:
+def format_bytes(amount: float) -> str:
     """An amount of memory as people write it.
 
-    >>> told(4_200_000_000)
+    >>> format_bytes(4_200_000_000)
     '4.2 GB'
     """
     for unit, size in (("GB", 1e9), ("MB", 1e6)):

@@ -57,12 +57,12 @@ def central(
     >>> central(torch.tensor([[0.0], [1.0], [2.0], [9.0]]), 2).index.tolist()
     [1, 2]
     """
-    held = checked_points(points)
-    count = count_of(k, len(held))
-    far = centrality(held, reference, generator).mean
+    checked = checked_points(points)
+    count = count_of(k, len(checked))
+    far = centrality(checked, reference, generator).mean
     index = far.argsort(stable=True)[:count]
-    assignment = nearest(held, index)
-    loss = float((held.double() - held[index[assignment]].double()).norm(dim=1).sum())
+    assignment = nearest(checked, index)
+    loss = float((checked.double() - checked[index[assignment]].double()).norm(dim=1).sum())
     return in_kind(Selection(index, cluster_sizes(assignment, count), -far[index], assignment, loss), points)
 
 
@@ -79,12 +79,12 @@ def centrality(points: Points, reference: int | None = None, generator: torch.Ge
     ------
     points (n, d) -> Centrality of (n,) float64 each.
     """
-    held = checked_points(points)
-    n = len(held)
-    others = held[_draw(n, reference, generator)]
+    checked = checked_points(points)
+    n = len(checked)
+    others = checked[_draw(n, reference, generator)]
     m = len(others)
     mean, error = [], []
-    for d in distance_blocks(held, others):
+    for d in distance_blocks(checked, others):
         # Distances of 24 bits add up without rounding in a float64, so equal sums tie whatever their order.
         d = d.float()
         mean.append(d.sum(1, dtype=torch.float64) / m)

@@ -18,20 +18,20 @@ def device_greedy(points: Tensor, k: int, squared: bool) -> tuple[Array, Array, 
     """Picks, gains, position of the nearest pick for each point, and the loss: as the kernels on the CPU have them.
 
     Lazy greedy with many candidates renewed at once: those of the largest bounds, until one that is renewed has the
-    largest of all. Distances are made when they are asked for; memory is a block of them.
+    largest of all. Distances are made when they are needed; memory is a block of them.
 
     Shape: points (n, d) -> (k,), (k,), (n,).
     """
     n = len(points)
-    held = points.double()
-    loss = held.new_zeros(n)
+    points64 = points.double()
+    loss = points64.new_zeros(n)
     widest = 0.0
     for rows in torch.arange(n, device=points.device).split(WIDE):
-        d = _distances(held, rows, squared)
+        d = _distances(points64, rows, squared)
         loss[rows] = d.sum(1, dtype=torch.float64)
         widest = max(widest, float(d.max()))
     first = int(loss.argmin())
-    best = _distances(held, torch.tensor([first], device=points.device), squared)[0]
+    best = _distances(points64, torch.tensor([first], device=points.device), squared)[0]
     owner = torch.zeros(n, dtype=torch.int64, device=points.device)
     picked, gain = [first], [n * widest - float(loss[first])]
     bound = torch.full((n,), torch.inf, dtype=torch.float64, device=points.device)
@@ -46,10 +46,10 @@ def device_greedy(points: Tensor, k: int, squared: bool) -> tuple[Array, Array, 
             stale = torch.where(fresh == step, -torch.inf, bound)
             rows = stale.topk(min(WIDE, n)).indices
             rows = rows[stale[rows] >= 0]
-            d = _distances(held, rows, squared)
+            d = _distances(points64, rows, squared)
             bound[rows] = (best.double() - d.double()).clamp_min(0).sum(1)
             fresh[rows] = step
-        d = _distances(held, torch.tensor([top], device=points.device), squared)[0]
+        d = _distances(points64, torch.tensor([top], device=points.device), squared)[0]
         picked.append(top)
         gain.append(float(bound[top]))
         bound[top] = -1

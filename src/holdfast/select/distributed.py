@@ -6,25 +6,23 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
+from holdfast.progress import Progress
 from holdfast.select.cover import Array, Cover, Rows32, nearest_rows, selection
 from holdfast.select.facility import facility_location
 from holdfast.select.points import Points, checked_points, count_of
 from holdfast.select.selection import Selection, in_kind
 
-if TYPE_CHECKING:
-    from holdfast.progress import Progress
-
 PART = 10_000
-"""Points in a part unless told otherwise, about."""
+"""Points in a part by default, about."""
 REFERENCE = 50_000
-"""Points that the second round is judged on unless told otherwise."""
+"""Points that the second round is judged on by default."""
 RETRIES = 5
 """How often a part is picked again after its worker died."""
 
@@ -55,7 +53,7 @@ def greedi(
     seed: deals the points and draws the sample.
     each: picks in a part, at least k / parts; None is k. Fewer make a smaller union, at the cost of the guarantee.
     reference: size of the sample, at least 1; None is 50,000; n and more is all points.
-    progress: is told of the parts done.
+    progress: is called with the parts done.
 
     Shapes
     ------
@@ -71,15 +69,15 @@ def greedi(
     >>> greedi(torch.tensor([[0.0], [1.0], [9.0]]), 2, parts=1).index.tolist()
     [1, 2]
     """
-    held = checked_points(points)
-    k = count_of(k, len(held))
-    plan = _plan(len(held), k, parts, seed, each, reference)
+    checked = checked_points(points)
+    k = count_of(k, len(checked))
+    plan = _plan(len(checked), k, parts, seed, each, reference)
     chosen = []
     for done, part in enumerate(plan.parts, 1):
-        chosen.append(part[pick(held[part], plan.each)])
+        chosen.append(part[pick(checked[part], plan.each)])
         if progress is not None:
             progress.at(done, parts + 1)
-    found = _second_round(held, k, plan, chosen)
+    found = _second_round(checked, k, plan, chosen)
     if progress is not None:
         progress.at(parts + 1, parts + 1)
     return in_kind(found, points)
@@ -110,7 +108,7 @@ def distributed(
     address: a Ray cluster to join, "auto" for the one of this machine; None uses the Ray that this process is
         connected to, or starts one here and shuts it down again.
     workers: processes of a Ray started here; None is one for each core.
-    progress: is told of the parts done.
+    progress: is called with the parts done.
 
     Shapes
     ------
@@ -120,16 +118,16 @@ def distributed(
 
     Reference: Mirzasoleiman, Karbasi, Sarkar and Krause, "Distributed Submodular Maximization", NIPS 2013.
     """
-    held = checked_points(points)
-    k = count_of(k, len(held))
-    parts = max(1, math.ceil(len(held) / PART)) if parts is None else parts
-    plan = _plan(len(held), k, parts, seed, each, reference)
+    checked = checked_points(points)
+    k = count_of(k, len(checked))
+    parts = max(1, math.ceil(len(checked) / PART)) if parts is None else parts
+    plan = _plan(len(checked), k, parts, seed, each, reference)
     if workers is not None and workers < 1:
         raise HoldfastError(f"cannot work with {workers} workers; choose at least 1")
-    table = held.numpy()
+    table = checked.numpy()
     with _ray(address, workers, table.nbytes) as ray:
         chosen = _on_ray(ray, table, plan, progress)
-    found = _second_round(held, k, plan, chosen)
+    found = _second_round(checked, k, plan, chosen)
     if progress is not None:
         progress.at(parts + 1, parts + 1)
     return in_kind(found, points)

@@ -14,7 +14,7 @@ from rich.progress import Progress
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.select.budget import bytes_of, dense_bytes, forecast, told
+from holdfast.select.budget import bytes_of, dense_bytes, forecast, format_bytes
 from holdfast.select.device import device_greedy
 from holdfast.select.frame import along_axes, distance_matrix, frame
 from holdfast.select.points import Metric, Points, check_metric, checked_matrix, checked_points, count_of, directions
@@ -84,20 +84,20 @@ def facility_location(
     [1, 2]
     """
     check_metric(metric)
-    held = checked_points(points)
+    checked = checked_points(points)
     if metric == "precomputed":
-        held = checked_matrix(held)
+        checked = checked_matrix(checked)
     elif metric == "cosine":
-        held = directions(held)
-    parts = _parts(len(held), k, groups)
+        checked = directions(checked)
+    parts = _parts(len(checked), k, groups)
     room = bytes_of(memory)
     device = points.device if isinstance(points, Tensor) else torch.device("cpu")
     workers = min(len(parts), threads or cpu_count() or 1)
-    cost = forecast([len(part.rows) for part in parts], held.shape[1], workers)
+    cost = forecast([len(part.rows) for part in parts], checked.shape[1], workers)
     if metric != "precomputed" and cost.bytes > room:
         raise HoldfastError(
-            f"exact selection from {len(held):,} points would take about {told(cost.bytes)}, more than the "
-            f"{told(room)} allowed; allow more memory, select inside groups, "
+            f"exact selection from {len(checked):,} points would take about {format_bytes(cost.bytes)}, more than the "
+            f"{format_bytes(room)} allowed; allow more memory, select inside groups, "
             "or use stochastic_greedy, stream or distributed"
         )
     picks = np.zeros((len(parts), 1), np.int64)
@@ -105,8 +105,8 @@ def facility_location(
     def solve(number: int) -> Solved:
         rows, count = parts[number]
         if metric == "precomputed":
-            return _matrix(held[rows][:, rows].numpy(), count, picks[number])
-        here = held[rows]
+            return _matrix(checked[rows][:, rows].numpy(), count, picks[number])
+        here = checked[rows]
         if device.type != "cpu":
             return device_greedy(here.to(device), count, metric != "euclidean")
         return _points(here.numpy(), count, metric != "euclidean", room // workers, picks[number])
@@ -115,11 +115,11 @@ def facility_location(
     with ThreadPoolExecutor(workers) as pool:
         running = {number: pool.submit(solve, number) for number in order}
         if progress:
-            said = f"{len(held):,} points: about {cost.seconds:.0f} s, {told(cost.bytes)}"
-            _watch(said, list(running.values()), picks, sum(part.k for part in parts))
+            message = f"{len(checked):,} points: about {cost.seconds:.0f} s, {format_bytes(cost.bytes)}"
+            _watch(message, list(running.values()), picks, sum(part.k for part in parts))
         found = [running[number].result() for number in range(len(parts))]
     scale = 0.5 if metric == "cosine" else 1.0
-    return in_kind(_joined(len(held), parts, found, scale), points)
+    return in_kind(_joined(len(checked), parts, found, scale), points)
 
 
 def _parts(n: int, k: float | Sequence[float], groups: Points | None) -> list[Part]:
@@ -153,7 +153,7 @@ def _points(points: Array, k: int, squared: bool, room: int, done: Array) -> Sol
     rows = along_axes(points)
     if fits and rows.shape[1] > MANY_AXES:
         return _matrix(distance_matrix(points, squared), k, done)
-    from holdfast.select.kernels import lazy_lists  # numba takes a while to import, and most runs never come here
+    from holdfast.select.lazy_greedy import lazy_lists  # numba takes a while to import, and most runs never come here
 
     laid = frame(points, rows, squared)
     picked, gain, owner, best = lazy_lists(*laid, k, squared, done)
@@ -163,7 +163,7 @@ def _points(points: Array, k: int, squared: bool, room: int, done: Array) -> Sol
 
 
 def _matrix(distances: Array, k: int, done: Array) -> Solved:
-    from holdfast.select.kernels import lazy_matrix
+    from holdfast.select.lazy_greedy import lazy_matrix
 
     picked, gain, owner, best = lazy_matrix(distances, k, done)
     return picked, gain, owner, float(best.sum(dtype=np.float64))
@@ -184,10 +184,10 @@ def _joined(n: int, parts: list[Part], found: list[Solved], scale: float) -> Sel
     return Selection(torch.cat(index), cluster_sizes(assignment, before), torch.cat(gain), assignment, loss)
 
 
-def _watch(said: str, running: list[Future[Solved]], picks: Array, total: int) -> None:
+def _watch(message: str, running: list[Future[Solved]], picks: Array, total: int) -> None:
     """A bar over the picks of all parts, until all have ended."""
     with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task(said, total=total)
+        task = bar.add_task(message, total=total)
         while wait(running, timeout=0.2).not_done:
             bar.update(task, completed=int(picks.sum()))
         bar.update(task, completed=total)

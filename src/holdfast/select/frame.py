@@ -42,15 +42,15 @@ def along_axes(points: Array) -> Array:
     if len(points) > points.shape[1] > 1:
         spread, axes = np.linalg.eigh(centred.T @ centred)
         # Below this share of the largest, spread is the rounding of float32 coordinates.
-        held = spread > 1e-12 * spread[-1]
-        if held.any():
-            centred = centred @ axes[:, held][:, ::-1]
+        spanned = spread > 1e-12 * spread[-1]
+        if spanned.any():
+            centred = centred @ axes[:, spanned][:, ::-1]
     return np.asarray(centred, np.float32)
 
 
 def frame(points: Array, rows: Array, squared: bool) -> Frame:
     """Lay out (n, d) points of which ``along_axes`` gave the rows."""
-    from holdfast.select.kernels import compact_order  # numba takes a while to import, and most runs never come here
+    from holdfast.select.screening import compact_order  # numba takes a while to import, and most runs never come here
 
     n, axes = rows.shape
     name = compact_order(rows)
@@ -86,17 +86,17 @@ def _middle(rows: Array, squared: bool) -> int:
 def distance_matrix(points: Array, squared: bool) -> Array:
     """(n, n) float32 distances, symmetric, from inner products in float64; of near points from differences."""
     n = len(points)
-    held = points - points.mean(0, dtype=np.float64)
-    square = np.square(held).sum(1)
+    centred = points - points.mean(0, dtype=np.float64)
+    square = np.square(centred).sum(1)
     out = np.empty((n, n), np.float32)
     for low in range(0, n, 512):
-        block = held[low : low + 512]
+        block = centred[low : low + 512]
         scale = square[low : low + 512, None] + square[low:]
-        d = scale - 2 * block @ held[low:].T
+        d = scale - 2 * block @ centred[low:].T
         i, j = np.nonzero(d < 1e-7 * scale)
         for part in range(0, len(i), 100_000):
             a, b = i[part : part + 100_000], j[part : part + 100_000]
-            d[a, b] = np.square(held[low + a] - held[low + b]).sum(1)
+            d[a, b] = np.square(centred[low + a] - centred[low + b]).sum(1)
         out[low : low + 512, low:] = d if squared else np.sqrt(d)
         out[low:, low : low + 512] = out[low : low + 512, low:].T
     return out

@@ -48,15 +48,15 @@ def k_medoids(
     check_metric(metric)
     if metric == "precomputed":
         raise HoldfastError("k_medoids takes points; facility_location takes precomputed distances")
-    held = checked_points(points)
-    start = facility_location(held, k, metric=metric, memory=memory)
+    checked = checked_points(points)
+    start = facility_location(checked, k, metric=metric, memory=memory)
     count = len(start.index)
-    if count == 1 or count == len(held) or passes < 1:
+    if count == 1 or count == len(checked) or passes < 1:
         return in_kind(start, points)
     from holdfast.select.swaps import swap_medoids  # numba takes a while to import
 
     squared = metric != "euclidean"
-    array = (directions(held) if metric == "cosine" else held).numpy()
+    array = (directions(checked) if metric == "cosine" else checked).numpy()
     laid = frame(array, along_axes(array), squared)
     place = np.empty(len(array), np.int64)
     place[laid.name] = np.arange(len(array))

@@ -19,19 +19,19 @@ _BLOCK = 4_000_000  # distances held at once: 32 MB of float64
 
 def checked_points(points: Points) -> Tensor:
     """Points on the CPU, apart from any graph, known to be a finite matrix of float32 or float64."""
-    held = torch.from_numpy(_writable(points)) if isinstance(points, np.ndarray) else points.detach().cpu()
-    if held.ndim != 2 or not held.is_floating_point() or held.shape[1] == 0:
+    checked = torch.from_numpy(_writable(points)) if isinstance(points, np.ndarray) else points.detach().cpu()
+    if checked.ndim != 2 or not checked.is_floating_point() or checked.shape[1] == 0:
         raise HoldfastError(
-            f"points to select from must be floats of shape (n, d), not {held.dtype} {tuple(held.shape)}"
+            f"points to select from must be floats of shape (n, d), not {checked.dtype} {tuple(checked.shape)}"
         )
-    if len(held) == 0:
+    if len(checked) == 0:
         raise HoldfastError("there are no points to select from")
-    if held.dtype not in (torch.float32, torch.float64):
-        held = held.float()
-    if not torch.isfinite(held).all():
-        row = int((~torch.isfinite(held)).any(1).nonzero()[0])
+    if checked.dtype not in (torch.float32, torch.float64):
+        checked = checked.float()
+    if not torch.isfinite(checked).all():
+        row = int((~torch.isfinite(checked)).any(1).nonzero()[0])
         raise HoldfastError(f"point {row} is NaN or infinite; drop it, or select before training diverges")
-    return held
+    return checked
 
 
 def check_metric(metric: str) -> None:

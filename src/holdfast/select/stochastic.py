@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from holdfast.errors import HoldfastError
+from holdfast.progress import Progress
 from holdfast.select.cover import Cover, Rows32, nearest_rows, selection
 from holdfast.select.points import Points, checked_points, count_of
 from holdfast.select.selection import Selection, in_kind
-
-if TYPE_CHECKING:
-    from holdfast.progress import Progress
 
 NEIGHBOURS = 8192
 _DRAWS = 1_000_000  # random numbers held at once
@@ -51,14 +48,14 @@ def stochastic_greedy(
     neighbours: at least 1; None looks at all points.
     reference: at least 1; None, or n and more, is all points. Some 50 a choice lose nothing, 10 about 2 %.
     generator: draws candidates and reference; None is a generator of seed 0.
-    progress: is told of the choices made.
+    progress: is called with the choices made.
 
     Shapes
     ------
     points (n, d) -> Selection of k; ``objective`` is sum_i d(i, nearest chosen), ``gain`` what each choice took off
     it, the first counted from n times twice the largest distance to the mean. Memory is O(n·d).
 
-    Differs from the paper: choices serve near points only, as said; a candidate whose gain was already too small
+    Differs from the paper: choices serve near points only, as above; a candidate whose gain was already too small
     when it was last tried is not tried again, which changes no choice.
 
     Reference: Mirzasoleiman, Badanidiyuru, Karbasi, Vondrák and Krause, "Lazier Than Lazy Greedy", AAAI 2015. Gains
@@ -68,8 +65,8 @@ def stochastic_greedy(
     >>> stochastic_greedy(torch.tensor([[0.0], [1.0], [9.0]]), 2, epsilon=0.01).index.tolist()
     [1, 2]
     """
-    held = checked_points(points)
-    n = len(held)
+    checked = checked_points(points)
+    n = len(checked)
     k = count_of(k, n)
     if not 0 < epsilon < 1:
         raise HoldfastError(f"epsilon must lie between 0 and 1, not {epsilon:g}")
@@ -79,7 +76,7 @@ def stochastic_greedy(
     from holdfast.select.blocks import sampled_steps  # numba takes a while to import
 
     generator = generator or torch.Generator().manual_seed(0)
-    rows = Rows32(held)
+    rows = Rows32(checked)
     known = rows.values
     if reference is not None and reference < n:
         known = known[torch.randperm(n, generator=generator)[:reference].sort().values.numpy()]

@@ -18,7 +18,7 @@ from holdfast.select.selection import Selection, cluster_sizes
 
 CHUNK = 4096
 """Rows of a file that are read at once."""
-_HELD = 2**24  # distances held at once: 64 MB
+_DISTANCES = 2**24  # distances held at once: 64 MB
 
 
 class SieveStreaming:
@@ -167,21 +167,21 @@ class SieveStreaming:
         self._size = np.zeros(0, np.int64)
         self._picks = np.zeros((0, self.k), np.int64)
         self._power = np.zeros(0, np.int64)
-        self._held = np.zeros((0, self._sample.shape[1]), np.float32)
-        self._held_row = np.zeros(0, np.int64)
+        self._stored = np.zeros((0, self._sample.shape[1]), np.float32)
+        self._stored_row = np.zeros(0, np.int64)
         self._top = 0.0
         self._phantom = self._far(self._sample)
         self.seen = 0
         self._take(Rows32(rows, self._like).values)
 
     def _take(self, values: Array) -> None:
-        size = max(64, min(CHUNK, _HELD // len(self._sample)))
+        size = max(64, min(CHUNK, _DISTANCES // len(self._sample)))
         for low in range(0, len(values), size):
             self._pass(values[low : low + size])
 
     def _far(self, rows: Array) -> Array:
         """Mean distance of some rows to the reference."""
-        size = max(64, _HELD // len(self._sample))
+        size = max(64, _DISTANCES // len(self._sample))
         m = len(self._sample)
         parts = (self._padded(rows[low : low + size])[:, :m] for low in range(0, len(rows), size))
         return np.concatenate([part.mean(1, dtype=np.float64) for part in parts]).astype(np.float32)
@@ -215,7 +215,7 @@ class SieveStreaming:
         for v in range(len(self._value)):
             best = self._phantom[changed]
             if self._size[v]:
-                best = np.minimum(best, replayed(fresh, self._held[self._picks[v, : self._size[v]]])[1])
+                best = np.minimum(best, replayed(fresh, self._stored[self._picks[v, : self._size[v]]])[1])
             self._best_so_far[v, changed] = best
             self._value[v] = (self._phantom.astype(np.float64) - self._best_so_far[v, :m]).sum()
 
@@ -236,9 +236,9 @@ class SieveStreaming:
         blocks.sift(distance, self._best_so_far, self._value, self._size, fresh, target)
         new = (np.arange(self.k) >= before[:, None]) & (np.arange(self.k) < self._size[:, None])
         kept, place = np.unique(fresh[new], return_inverse=True)
-        self._picks[new] = len(self._held) + place
-        self._held = np.concatenate([self._held, values[kept]])
-        self._held_row = np.concatenate([self._held_row, self.seen + kept])
+        self._picks[new] = len(self._stored) + place
+        self._stored = np.concatenate([self._stored, values[kept]])
+        self._stored_row = np.concatenate([self._stored_row, self.seen + kept])
         self.seen += len(values)
 
     def _tend(self) -> None:
@@ -263,16 +263,16 @@ class SieveStreaming:
         filled = np.arange(self.k) < self._size[:, None]
         used, place = np.unique(self._picks[filled], return_inverse=True)
         self._picks[filled] = place
-        self._held, self._held_row = self._held[used], self._held_row[used]
+        self._stored, self._stored_row = self._stored[used], self._stored_row[used]
 
     def _best(self) -> tuple[Array, Array]:
         """Positions in the stream and rows of the k points of largest value that the sieves lead to."""
-        row, first = np.unique(np.concatenate([self._held_row, self._row]), return_index=True)
-        values = np.concatenate([self._held, self._sample])[first]
+        row, first = np.unique(np.concatenate([self._stored_row, self._row]), return_index=True)
+        values = np.concatenate([self._stored, self._sample])[first]
         sieve = np.zeros(0, np.int64)
         if len(self._value):
             v = int(self._value.argmax())
-            sieve = np.searchsorted(row, self._held_row[self._picks[v, : self._size[v]]])
+            sieve = np.searchsorted(row, self._stored_row[self._picks[v, : self._size[v]]])
         chosen = [self._filled(values, sieve), self._filled(values, sieve[:0])]
         worth = [np.maximum(self._phantom - replayed(self._sample, values[c])[1], 0).sum() for c in chosen]
         picked = chosen[int(np.argmax(worth))]

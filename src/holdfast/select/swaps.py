@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from holdfast.select.frame import WIDTH
-from holdfast.select.kernels import distance, gaps, near_points, reach_of, span, squares
+from holdfast.select.screening import distance, gaps, near_points, reach_of, span, squares
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

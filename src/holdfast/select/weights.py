@@ -51,9 +51,9 @@ def radius_weights(points: Points, index: Tensor, radius: float) -> Tensor:
     """
     if not radius > 0:
         raise HoldfastError(f"a radius must be positive, not {radius:g}")
-    held = checked_points(points)
-    centres = held[_checked_index(index, len(held))]
-    counts = [(block < radius).sum(1) for block in distance_blocks(centres, held)]
+    checked = checked_points(points)
+    centres = checked[_checked_index(index, len(checked))]
+    counts = [(block < radius).sum(1) for block in distance_blocks(centres, checked)]
     return like(torch.cat(counts).float(), points)
 
 

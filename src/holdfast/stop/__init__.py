@@ -1,19 +1,11 @@
-"""Rules that end a training before it learns wrong labels by heart; each stacks with any method."""
+"""Rules that end a training before it memorises wrong labels; each works with any method."""
 
-from __future__ import annotations
+from holdfast.registry import by_name
+from holdfast.stop.accuracy import TrainAccuracyStop as TrainAccuracyStop
+from holdfast.stop.distance import DistanceStop as DistanceStop
+from holdfast.stop.rule import StopRule as StopRule
+from holdfast.stop.theory import TheoryStop as TheoryStop
+from holdfast.stop.validation import NoisyValidationStop as NoisyValidationStop
 
-from holdfast.method import Method
-from holdfast.stop.accuracy import TrainAccuracyStop
-from holdfast.stop.distance import DistanceStop
-from holdfast.stop.theory import TheoryStop
-from holdfast.stop.validation import NoisyValidationStop
-
-__all__ = ["STOPS", "DistanceStop", "NoisyValidationStop", "TheoryStop", "TrainAccuracyStop"]
-
-STOPS: dict[str, type[Method]] = {
-    "distance": DistanceStop,
-    "validation": NoisyValidationStop,
-    "accuracy": TrainAccuracyStop,
-    "theory": TheoryStop,
-}
-"""Rules by the name they have on the command line."""
+STOPS = by_name(StopRule, globals())
+"""Rules by the name that they have on the command line."""

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from holdfast.method import Epoch, Nets, Verdict
-from holdfast.methods.rated import Rate
-from holdfast.stop.share import WrongShare
-from holdfast.task import require_classes
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.feed import Feed
+from holdfast.stop.noise_rate import NoiseRateRule
+from holdfast.types import Epoch, Verdict
 
 
-class TrainAccuracyStop(WrongShare):
+class TrainAccuracyStop(NoiseRateRule):
     """Stop when the accuracy on the given labels passes the share of right ones, and keep the epoch nearest to it.
 
     A network that agrees with more labels than are right agrees with wrong ones.
 
     Parameters
     ----------
-    rate: share of wrong labels, or "auto": estimated from the outputs of the first epochs.
+    rate: the noise rate, or "auto": estimated from the outputs of the first epochs.
     """
 
+    name = "accuracy"
     nearest: Tensor
 
-    def __init__(self, rate: Rate = "auto") -> None:
-        super().__init__(rate)
-
-    def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "TrainAccuracyStop counts labels that are met")
-        super().begin(nets, data)
+    def begin(self, data: Feed) -> None:
+        super().begin(data)
         self.register_buffer("nearest", torch.tensor([torch.inf, 0.0], dtype=torch.float64))
 
-    def judge(self, epoch: Epoch) -> Verdict:
-        right = 1 - self.wrong(epoch)
+    def judge(self, epoch: Epoch, net: nn.Module, data: Feed) -> Verdict:
+        right = 1 - self.noise_rate(epoch, net, data)
         off = abs(epoch.agreement - right)
         # While the estimate still moves, epochs before it were measured against another one.
         best = self.probing or off < float(self.nearest[0])

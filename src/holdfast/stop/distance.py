@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from holdfast.errors import HoldfastError
-from holdfast.method import Epoch, Method, Nets, Verdict
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.feed import Feed
+from holdfast.stop.rule import StopRule, check_patience
+from holdfast.types import Epoch, Verdict
 
 
-class DistanceStop(Method):
+class DistanceStop(StopRule):
     """Stop when the network gains more agreement with the given labels by each bit of distance than before.
 
     True labels lie near the initialisation: the first steps fit many of them, later ones fewer and fewer, so that the
@@ -32,6 +28,7 @@ class DistanceStop(Method):
     Overparameterized Neural Networks", AISTATS 2020.
     """
 
+    name = "distance"
     before: Tensor
     least: Tensor
 
@@ -40,12 +37,12 @@ class DistanceStop(Method):
         check_patience(patience)
         self.patience = patience
 
-    def begin(self, nets: Nets, data: Feed) -> None:
-        super().begin(nets, data)
+    def begin(self, data: Feed) -> None:
+        super().begin(data)
         self.register_buffer("before", torch.zeros(2, dtype=torch.float64))
         self.register_buffer("least", torch.tensor([torch.inf, 0.0], dtype=torch.float64))
 
-    def judge(self, epoch: Epoch) -> Verdict:
+    def judge(self, epoch: Epoch, net: nn.Module, data: Feed) -> Verdict:
         distance, agreement = self.before.tolist()
         gone = epoch.distance - distance
         self.before.copy_(torch.tensor([epoch.distance, epoch.agreement]))
@@ -65,8 +62,3 @@ class DistanceStop(Method):
                 f"network now learns the wrong ones: the weights of epoch {int(at) + 1} are kept"
             )
         return Verdict(best=False, stop=stop, measured={"gain": gain})
-
-
-def check_patience(patience: int) -> None:
-    if patience < 1:
-        raise HoldfastError(f"a stop rule waits for at least one epoch, not {patience}")

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
-from holdfast.method import Epoch, Nets, Verdict
-from holdfast.methods.rated import Rate
-from holdfast.methods.staged import held_rows
-from holdfast.stop.share import WrongShare
-from holdfast.task import require_classes
+from holdfast.feed import Feed, random_rows
+from holdfast.noise_model import Rate
+from holdfast.stop.noise_rate import NoiseRateRule
 from holdfast.theory.covariance import class_directions, relu_slopes, separation
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
-
+from holdfast.types import Epoch, Verdict
 
 SAMPLE = 10_000
 """Rows whose mean directions stand for the centres of the classes."""
 
 
-class TheoryStop(WrongShare):
+class TheoryStop(NoiseRateRule):
     """Stop when the learning rates of all steps add up to ``c K log(sqrt(n log K) / rho) / (lambda ||x||^2)``.
 
     The theorem is about gradient descent on one hidden layer and inputs in tight clusters. Here each class is a
@@ -35,12 +29,13 @@ class TheoryStop(WrongShare):
 
     Parameters
     ----------
-    rate: rho, the share of wrong labels, or "auto": estimated from the outputs of the first epochs.
+    rate: rho, the noise rate, or "auto": estimated from the outputs of the first epochs.
     constant: c.
 
     Reference: Li, Soltanolkotabi and Oymak, AISTATS 2020, Theorems 2.2 and 6.13.
     """
 
+    name = "theory"
     stiffness: Tensor
 
     def __init__(self, rate: Rate = "auto", *, constant: float = 1.0) -> None:
@@ -49,15 +44,14 @@ class TheoryStop(WrongShare):
             raise HoldfastError(f"the constant of a stopping time must be positive, not {constant:g}")
         self.constant = constant
 
-    def begin(self, nets: Nets, data: Feed) -> None:
-        require_classes(data.task, "TheoryStop takes each class for a cluster")
-        super().begin(nets, data)
+    def begin(self, data: Feed) -> None:
+        super().begin(data)
         least, size = class_separation(data)
         self.register_buffer("stiffness", torch.tensor(least * size, dtype=torch.float64))
 
-    def judge(self, epoch: Epoch) -> Verdict:
-        classes, n = self.task.outputs, len(epoch.data)
-        wrong = max(self.wrong(epoch), 1 / n)
+    def judge(self, epoch: Epoch, net: nn.Module, data: Feed) -> Verdict:
+        classes, n = self.task.outputs, len(data)
+        wrong = max(self.noise_rate(epoch, net, data), 1 / n)
         needed = self.constant * classes * math.log(math.sqrt(n * math.log(max(2, classes))) / wrong)
         share = epoch.time * float(self.stiffness) / needed
         stop = "" if share < 1 else f"the time of Theorem 2.2 is over ({share:.3g} of it): the last epoch is kept"
@@ -67,7 +61,7 @@ class TheoryStop(WrongShare):
 def class_separation(data: Feed) -> tuple[float, float]:
     """lambda of the mean directions of the classes by given labels, and the mean squared length of an input; of at
     most some thousand rows."""
-    rows = held_rows(SAMPLE, data).nonzero()[:, 0]
+    rows = random_rows(SAMPLE, data).nonzero()[:, 0]
     x = torch.cat([part.flatten(1).cpu() for _, part in data.chunks(rows)])
     centre = class_directions(x, data.y[rows].cpu(), data.task.outputs)
     return max(0.0, separation(centre, relu_slopes).least), float(x.double().square().sum(1).mean())

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
-from holdfast.method import Epoch, Method, Nets, Verdict
-from holdfast.methods.staged import held_rows, outputs_on
-from holdfast.stop.distance import check_patience
-
-if TYPE_CHECKING:
-    from holdfast.feed import Feed
+from holdfast.feed import Feed, outputs_on, random_rows
+from holdfast.stop.rule import StopRule, check_patience
+from holdfast.types import Epoch, Verdict
 
 
-class NoisyValidationStop(Method):
+class NoisyValidationStop(StopRule):
     """Stop when the score on withheld rows no longer rises, and keep the epoch of the best.
 
-    Their labels are as wrong as all others. A network that learns wrong labels by heart learns those of its own rows,
+    Their labels are as wrong as all others. A network that memorises wrong labels memorises those of its own rows,
     not of these, and loses here what it loses on true labels, if less of it.
 
     Parameters
@@ -28,6 +23,7 @@ class NoisyValidationStop(Method):
     patience: epochs in a row without a better score.
     """
 
+    name = "validation"
     rows: Tensor
     most: Tensor
 
@@ -39,17 +35,17 @@ class NoisyValidationStop(Method):
         self.share = share
         self.patience = patience
 
-    def begin(self, nets: Nets, data: Feed) -> None:
-        super().begin(nets, data)
-        self.register_buffer("rows", held_rows(max(1, round(self.share * len(data))), data))
+    def begin(self, data: Feed) -> None:
+        super().begin(data)
+        self.register_buffer("rows", random_rows(max(1, round(self.share * len(data))), data))
         self.register_buffer("most", torch.tensor([-torch.inf, 0.0], dtype=torch.float64))
 
-    def withhold(self, data: Feed) -> Tensor:
+    def withheld(self) -> Tensor:
         return self.rows
 
-    def judge(self, epoch: Epoch) -> Verdict:
-        output = outputs_on(epoch.net, epoch.data, self.rows.nonzero()[:, 0])
-        score = self.task.score(output, epoch.data.y[self.rows])
+    def judge(self, epoch: Epoch, net: nn.Module, data: Feed) -> Verdict:
+        predicted = self.task.predict(outputs_on(net, data, self.rows.nonzero()[:, 0]))
+        score = self.task.score(predicted, data.y[self.rows])
         most, at = self.most.tolist()
         if score > most:
             self.most.copy_(torch.tensor([score, epoch.number]))

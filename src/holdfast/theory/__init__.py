@@ -9,14 +9,11 @@ from holdfast.theory.covariance import (
     separation,
     softplus_slopes,
 )
-from holdfast.theory.diagnosis import Diagnosis, diagnose
 from holdfast.theory.jacobian import Jacobian, Spectrum, spectrum
-from holdfast.theory.page import write_page
 from holdfast.theory.shallow import Shallow, descend
 
 __all__ = [
     "Clustered",
-    "Diagnosis",
     "Jacobian",
     "Separation",
     "Shallow",
@@ -26,12 +23,10 @@ __all__ = [
     "clusterable",
     "corrupted_clusters",
     "descend",
-    "diagnose",
     "nearest_labels",
     "probit_slopes",
     "relu_slopes",
     "separation",
     "softplus_slopes",
     "spectrum",
-    "write_page",
 ]

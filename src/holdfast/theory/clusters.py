@@ -74,7 +74,7 @@ def _apart(count: int, d: int, apart: float, source: torch.Generator) -> Tensor:
 
 
 def corrupted_clusters(data: Clustered, rate: float, *, seed: int = 0) -> Clustered:
-    """In each cluster the share ``rate`` of the labels, rounded down, replaced by another label: Definition 1.2."""
+    """Noise of this rate in each cluster: so many labels, rounded down, are replaced by another one: Definition 1.2."""
     if not 0 <= rate <= 1:
         raise HoldfastError(f"a share of wrong labels lies in [0, 1], not {rate:g}")
     values = data.truth.unique()

@@ -72,8 +72,8 @@ class CoresetTraining(NamedTuple):
 def coreset_training(
     found: WeightedJacobian, *, n: int, size: int, wrong: float, gap: float, smooth: float
 ) -> CoresetTraining:
-    """Theorem 4.1: step size, iterations and conditions for a coreset of ``size`` of n rows, a share ``wrong`` of them
-    with wrong labels, labels at least ``gap`` apart, and a Jacobian of Lipschitz constant ``smooth``.
+    """Theorem 4.1: step size, iterations and conditions for a coreset of ``size`` of n rows with the noise rate
+    ``wrong``, labels at least ``gap`` apart, and a Jacobian of Lipschitz constant ``smooth``.
 
     The statement prints a bound on L that has L on both sides; its proof asks for ``L <= alpha beta / sqrt(2 k)``,
     which is what is checked.

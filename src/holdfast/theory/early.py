@@ -38,7 +38,7 @@ class Setting(NamedTuple):
     radius: float = 0.0
     """epsilon_0."""
     wrong: float = 0.0
-    """rho: share of wrong labels in each cluster."""
+    """rho: the noise rate in each cluster."""
     gap: float = 2.0
     """delta: the least difference between two labels."""
 
@@ -47,14 +47,14 @@ class Condition(NamedTuple):
     """A condition of a statement: what it asks for and what is there."""
 
     what: str
-    asked: float
+    required: float
     found: float
     holds: bool
 
     @property
     def factor(self) -> float:
         """By what it is met: above one there is room, below one it fails by this."""
-        return self.found / self.asked if self.what.endswith("least") else self.asked / max(self.found, 1e-300)
+        return self.found / self.required if self.what.endswith("least") else self.required / max(self.found, 1e-300)
 
 
 def step_size(at: Setting) -> float:
@@ -85,7 +85,7 @@ def drift(at: Setting, iterations: float) -> float:
 
 
 def conditions(at: Setting) -> list[Condition]:
-    """What Theorem 2.2 asks for: width, radius of the clusters, share of wrong labels."""
+    """What Theorem 2.2 asks for: width, radius of the clusters, noise rate."""
     c, least = at.separation.norm, max(at.separation.least, 1e-300)
     width = at.clusters**2 * c**4 / least**4
     radius = 1 / at.clusters**2

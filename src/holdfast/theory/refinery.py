@@ -20,7 +20,7 @@ from holdfast.theory.shallow import Shallow, step
 def corrupted_crops(
     samples: int, crops: int, d: int, *, labels: Tensor, radius: float, wrong: float, seed: int = 0
 ) -> tuple[Clustered, Tensor]:
-    """Definition 1: so many crops of each vanilla sample, a share ``wrong`` of them with wrong labels, and of each crop
+    """Definition 1: so many crops of each vanilla sample, the noise rate ``wrong`` among their labels, and of each crop
     a positive: another crop of its sample.
 
     Samples keep a distance of at least twice the radius.

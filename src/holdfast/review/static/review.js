@@ -26,9 +26,9 @@ async function ask(path, body) {
   } catch {
     throw new Error("The server does not answer. What you decided is kept; start holdfast review again and open its link.");
   }
-  const told = await answer.json();
-  if (!answer.ok) throw new Error(told.error || "The server refused.");
-  return told;
+  const content = await answer.json();
+  if (!answer.ok) throw new Error(content.error || "The server refused.");
+  return content;
 }
 
 // One request at a time: the page moves on only when the decision is on disk and the answer is here.
@@ -37,9 +37,9 @@ async function work(job) {
   busy = true;
   document.querySelectorAll(".keys button").forEach((button) => { button.disabled = true; });
   try {
-    const told = await job();
+    const content = await job();
     at("notice").hidden = true;
-    if (told) show(told);
+    if (content) show(content);
   } catch (error) {
     at("notice").textContent = error.message;
     at("notice").hidden = false;
@@ -51,12 +51,12 @@ async function work(job) {
 const next = () => work(() => ask("/api/next?" + new URLSearchParams({ reviewer: name(), ...wanted() })));
 
 function name() {
-  const told = at("reviewer").value.trim();
-  if (!told) {
+  const reviewer = at("reviewer").value.trim();
+  if (!reviewer) {
     at("reviewer").focus();
     throw new Error("Say who you are: your name goes with each decision.");
   }
-  return told;
+  return reviewer;
 }
 
 function decide(verdict, label) {
@@ -107,8 +107,8 @@ function show({ item: shown, progress }) {
   at("trust").textContent = `Trust ${item.trust.toFixed(3)}.`;
   at("trust-bar").style.width = `${100 * (1 - item.trust)}%`;
   at("why").textContent = item.why ? item.why[0].toUpperCase() + item.why.slice(1) + "." : "Doubtful.";
-  at("which").textContent = `Row ${item.place}${item.name ? " · " + item.name : ""}`;
-  at("said").textContent = item.said.join(" · ");
+  at("which").textContent = `Row ${item.source_index}${item.name ? " · " + item.name : ""}`;
+  at("decisions").textContent = item.decisions.join(" · ");
   at("picture").hidden = !item.picture;
   if (item.picture) at("picture").src = "/picture/" + Number(item.row);
   at("texts").replaceChildren(...item.texts.map(([, text]) => made("p", text, "passage")));
@@ -129,8 +129,8 @@ function show({ item: shown, progress }) {
 
 function other(event) {
   event.preventDefault();
-  const told = at("other-label").value.trim();
-  decide("other", classes ? told : told.split(",").map(Number));
+  const label = at("other-label").value.trim();
+  decide("other", classes ? label : label.split(",").map(Number));
 }
 
 document.addEventListener("keydown", (event) => {

@@ -1,0 +1,104 @@
+"""``holdfast compare``: several methods side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from holdfast.cli import options as o
+from holdfast.compare import compare as compare_methods
+from holdfast.data.source import Source
+from holdfast.errors import HoldfastError
+from holdfast.methods import DEFAULT, METHODS
+from holdfast.noise import KINDS, TARGET_KINDS
+
+
+def compare(
+    data: o.Data,
+    out: Annotated[Path, typer.Option(help="Folder for the runs, the table and the picture.")] = Path("comparison"),
+    label: o.Label = None,
+    methods: Annotated[
+        str, typer.Option(help=f"Names with commas between them, of {', '.join(METHODS)}.")
+    ] = f"standard,{DEFAULT}",
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Wrong labels to plant: {', '.join(KINDS)}; targets: {', '.join(TARGET_KINDS)}. None: as given."
+        ),
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Share of labels to plant wrong ones in.")] = 0.4,
+    seeds: Annotated[int, typer.Option(help="Repetitions.")] = 3,
+    jobs: Annotated[int, typer.Option(help="Runs at a time, a process each with --threads threads (1 if 0).")] = 1,
+    task: o.TaskName = None,
+    test: o.Test = "0.2",
+    net: o.Net = "auto",
+    epochs: o.Epochs = 30,
+    batch_size: o.BatchSize = 128,
+    optimizer: o.OptimizerOption = o.OptimizerName.adam,
+    lr: o.LearningRate = None,
+    schedule: o.ScheduleName = "cosine",
+    augment: o.Crop = None,
+    device: o.Device = "auto",
+    precision: o.Precision = "32-true",
+    threads: o.Threads = 0,
+    missing: o.Drop = o.Missing.error,
+    image_size: o.ImageSize = None,
+    skip_broken: o.SkipBroken = False,
+    trust_pickle: o.TrustPickle = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Train several methods alike and put them side by side.
+
+    Example: [bold]holdfast compare digits.npz --methods standard,crust --noise symmetric --rate 0.4[/bold]
+    """
+    o.set_threads(threads)
+    if seeds < 1:
+        raise HoldfastError(f"a comparison needs at least one seed, not {seeds}")
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    rows, held_out = Source.at(
+        data, test, 0, label=label, task=task, missing_labels=missing.value, image_size=image_size,
+        skip_broken=skip_broken, trust_pickle=trust_pickle,
+    ).load()  # fmt: skip
+    if held_out is None:
+        raise HoldfastError("a comparison needs test rows; pass --test with a file or a share")
+    summary = compare_methods(
+        rows, {name: o.method_named(name, []) for name in names}, net, test=held_out, noise=noise, rate=rate,
+        seeds=seeds, out=out, epochs=epochs, batch_size=batch_size, optimizer=o.optimizer_named(optimizer, lr),
+        schedule=o.schedule_named(schedule), augment=o.augmentation(augment, rows), device=device, precision=precision,
+        jobs=jobs, threads=max(1, threads), progress=lambda title, unit: o.progress_bar(title, quiet, unit),
+    )  # fmt: skip
+    for run, why in summary.attrs["failed"].items():
+        o.console.print(f"[red]{run} failed:[/red] {escape(why)}")
+    o.console.print(table_of(summary, percent=rows.classes is not None))
+    o.console.print(f"table: {out / 'summary.csv'}   runs: {out / 'runs.csv'}   picture: {out / 'curves.png'}")
+
+
+def table_of(summary: pd.DataFrame, *, percent: bool) -> Table:
+    """A comparison as people read it: mean ± sd, scores in per cent."""
+    table = Table(header_style="bold")
+    score = "test accuracy (%)" if percent else "test R2"
+    table.add_column("method")
+    for title in (f"{score}, last 10", "best epoch", "purity", "labels trusted", "seconds"):
+        table.add_column(title, justify="right")
+    scale = 100 if percent else 1
+    for name, line in summary.iterrows():
+        cells = [
+            _with_spread(line[column], scale if k < 2 else 1, 2 if k < 2 and percent else 3)
+            for k, column in enumerate(("last10", "best", "purity"))
+        ]
+        cells += [f"{line[('coverage', 'mean')]:.0%}", f"{line[('seconds', 'mean')]:.1f}"]
+        table.add_row(str(name), *cells)
+    return table
+
+
+def _with_spread(value: Any, scale: float, digits: int) -> str:
+    if np.isnan(value["mean"]):
+        return "-"
+    spread = "" if np.isnan(value["std"]) else f" ± {scale * value['std']:.{digits}f}"
+    return f"{scale * value['mean']:.{digits}f}{spread}"

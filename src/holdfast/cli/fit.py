@@ -1,0 +1,186 @@
+"""``holdfast fit``: train a network on labels that may be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from holdfast.cli import options as o
+from holdfast.config import RunConfig
+from holdfast.data.rows import Rows
+from holdfast.data.scale import unscaled
+from holdfast.data.source import Source
+from holdfast.errors import HoldfastError
+from holdfast.fit import fit as train
+from holdfast.methods import DEFAULT, METHODS
+from holdfast.methods.sample_selection import WithNoiseRate
+from holdfast.plots import curves, residuals
+from holdfast.rebuild import augment_of, method_of, optimizer_of, schedule_of, stop_of
+from holdfast.registry import lookup
+from holdfast.run import Run
+from holdfast.stop import STOPS
+
+BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data"}
+"""Options that go together with --config."""
+
+
+def fit(
+    ctx: typer.Context,
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="Table, .npz, image folder, MNIST or CIFAR folder.", show_default=False),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("run"),
+    label: o.Label = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="Corrected labels from holdfast export; those reviewed are fully trusted.", show_default=False
+        ),
+    ] = None,
+    method: Annotated[str, typer.Option(help=f"How to train: {', '.join(METHODS)}.")] = DEFAULT,
+    options: o.Settings = [],  # noqa: B006
+    stop: Annotated[
+        str | None, typer.Option(help=f"When to stop before wrong labels are memorised: {', '.join(STOPS)}.")
+    ] = None,
+    pretrained: Annotated[
+        Path | None, typer.Option("--from", help="Start from the network of this run (holdfast pretrain).")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Train as another run did: its run.json. DATA may be left out.", show_default=False),
+    ] = None,
+    task: o.TaskName = None,
+    test: o.Test = "0.2",
+    net: o.Net = "auto",
+    epochs: o.Epochs = 30,
+    batch_size: o.BatchSize = 128,
+    optimizer: o.OptimizerOption = o.OptimizerName.adam,
+    lr: o.LearningRate = None,
+    schedule: o.ScheduleName = "cosine",
+    augment: o.Crop = None,
+    seed: o.Seed = 0,
+    device: o.Device = "auto",
+    devices: Annotated[
+        int, typer.Option(help="Devices that train together, a process each; cpu counts processes.")
+    ] = 1,
+    strategy: Annotated[str, typer.Option(help="How several devices share the work: auto or ddp.")] = "auto",
+    precision: o.Precision = "32-true",
+    threads: o.Threads = 0,
+    resume: o.Resume = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard logs too.")] = False,
+    missing: o.Drop = o.Missing.error,
+    truth: Annotated[str | None, typer.Option(help="Column of true labels, only to measure with.")] = None,
+    image_size: o.ImageSize = None,
+    skip_broken: o.SkipBroken = False,
+    trust_pickle: o.TrustPickle = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Train a network on labels that may be wrong.
+
+    Example: [bold]holdfast fit people.csv --label income --out run/[/bold]
+    """
+    o.set_threads(threads)
+    where = {
+        "out": out, "resume": resume, "device": device, "devices": devices, "strategy": strategy,
+        "tensorboard": tensorboard,
+    }  # fmt: skip
+    if config is not None:
+        _check_beside(ctx)
+        made = _config_at(config)
+        source = _source_of(made, data)
+        rows, held_out = source.load()
+        how: dict[str, Any] = {
+            "stop": stop_of(made), "net": _net_of(made, net), "pretrained": made.pretrained, "epochs": made.epochs,
+            "batch_size": made.batch_size, "optimizer": optimizer_of(made), "schedule": schedule_of(made),
+            "augment": augment_of(made), "seed": made.seed, "precision": made.precision,
+        }  # fmt: skip
+        trainer, title = method_of(made), made.method["name"]
+    else:
+        if data is None:
+            raise HoldfastError("name the data to train on, such as: holdfast fit people.csv --label income")
+        source = Source.at(
+            data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
+            image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle,
+        )  # fmt: skip
+        rows, held_out = source.load()
+        how = {
+            "stop": None if stop is None else lookup("stop rule", stop, STOPS, [])(), "net": net,
+            "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size,
+            "optimizer": o.optimizer_named(optimizer, lr), "schedule": o.schedule_named(schedule),
+            "augment": o.augmentation(augment, rows), "seed": seed, "precision": precision,
+        }  # fmt: skip
+        trainer, title = o.method_named(method, options)(), method
+    run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
+    metric = "accuracy" if rows.classes is not None else "R2"
+    curves({title: [run.history]}, out / "curves.png", title=f"{Path(source.path).name}, {title}", metric=metric)
+    _summary(run, rows, out, metric)
+    if isinstance(trainer, WithNoiseRate) and trainer.rate == "auto":
+        rate, low, high = trainer.estimate
+        o.console.print(f"share of wrong labels, estimated: {rate:.1%} (between {low:.1%} and {high:.1%})")
+    if rows.classes is None:
+        shown, which = (rows, "training") if held_out is None else (held_out, "test")
+        _residual_summary(run, shown, out, which)
+
+
+def _check_beside(ctx: typer.Context) -> None:
+    """A configuration says how to train; options that would say otherwise are refused."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    other = [name for name in given if name not in BESIDE]
+    if other:
+        raise HoldfastError(f"--config already says how to train; leave out --{other[0].replace('_', '-')}")
+
+
+def _config_at(path: Path) -> RunConfig:
+    file = path / "run.json" if path.is_dir() else path
+    try:
+        return RunConfig.from_json(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise HoldfastError(f"{file} cannot be read: {error}") from None
+    except HoldfastError as error:
+        raise HoldfastError(f"{file} {error}") from None
+
+
+def _source_of(config: RunConfig, data: Path | None) -> Source:
+    if not config.source:
+        raise HoldfastError("the run was given its rows in memory; --config needs a run of holdfast fit")
+    source = {**config.source} if data is None else {**config.source, "path": str(data.absolute())}
+    if source["reading"].get("trust_pickle"):
+        raise HoldfastError("the run read a pickle, which can run any code; train on it with --trust-pickle instead")
+    return Source(**source)
+
+
+def _net_of(config: RunConfig, asked: str) -> str:
+    if config.net is None:
+        raise HoldfastError(f"the run trained a network of your own ({config.network}); start it from your own code")
+    if ":" in config.net and asked != config.net:
+        raise HoldfastError(f"the run's network is code ({config.net}); pass --net {config.net} if you trust it")
+    return config.net
+
+
+def _summary(run: Run, rows: Rows, out: Path, metric: str) -> None:
+    end = run.history.iloc[run.best_epoch]
+    if run.stopped:
+        o.console.print(f"stopped after epoch {len(run.history)}: {run.stopped}")
+    if "best" in run.history and "test" in run.history:
+        at = run.best_epoch + 1
+        o.console.print(f"test {metric}: {run.score:.4f} (epoch {at}), {run.best:.4f} (best epoch)")
+    elif "test" in run.history:
+        o.console.print(f"test {metric}: {run.last:.4f} (mean of the last ten epochs), {run.best:.4f} (best epoch)")
+    if end["coverage"] < 1:
+        trusted = f"{end['coverage']:.1%} of the given labels trusted in epoch {run.best_epoch + 1}"
+        right = f", {end['purity']:.1%} of those right" if "purity" in end else ""
+        o.console.print(trusted + right)
+    o.console.print(f"{len(rows)} rows, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}")
+
+
+def _residual_summary(run: Run, rows: Rows, out: Path, which: str) -> None:
+    """Mean absolute error in the units of the file, and the picture of what is missed."""
+    given, predicted = unscaled(rows.y, rows.recipe).numpy(), run.predict(o.as_array(rows.x))
+    error = np.abs(given - predicted).mean()
+    residuals(predicted, given, out / "residuals.png", title=f"{which} rows, mean absolute error {error:.4g}")
+    o.console.print(f"{which} MAE: {error:.4g}   picture: {out / 'residuals.png'}")

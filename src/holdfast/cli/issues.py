@@ -1,0 +1,48 @@
+"""``holdfast issues``: which labels of a run are wrong, as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from holdfast.cli import options as o
+from holdfast.files import written_aside
+from holdfast.run import Run
+
+
+def issues(
+    run: o.RunPath,
+    out: Annotated[Path | None, typer.Option(help="CSV file to write; issues.csv in the run if not given.")] = None,
+    show: Annotated[int, typer.Option(help="How many of the least trusted rows to print.")] = 10,
+) -> None:
+    """Say which labels of a run are wrong: a ranked table with suggestions and calibrated trust.
+
+    Example: [bold]holdfast issues run/[/bold]
+    """
+    made = Run.records(run)
+    table = made.issues()
+    path = out or run / "issues.csv"
+    with written_aside(path) as aside:
+        table.to_csv(aside, index=False, float_format="%.6g")
+    flagged = int(table["flag"].sum())
+    if show > 0 and flagged:
+        o.console.print(_shown(table.head(min(show, flagged))))
+    if made.classes is not None:
+        rate, low, high = made.noise().rate
+        o.console.print(f"wrong labels, estimated: {rate:.1%} ({low:.1%} to {high:.1%})")
+    o.console.print(f"{flagged:,} of {len(table):,} rows flagged: {path}", highlight=False)
+
+
+def _shown(lines: pd.DataFrame) -> Table:
+    table = Table(header_style="bold")
+    columns = [name for name in lines.columns if name != "flag"]
+    for name in columns:
+        table.add_column(name)
+    for line in lines.to_dict("records"):
+        table.add_row(*(f"{line[n]:.4g}" if isinstance(line[n], float) else escape(str(line[n])) for n in columns))
+    return table

@@ -1,0 +1,131 @@
+"""Options that several commands have, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+from torch import nn
+from torch.optim import SGD, Adam, Optimizer
+
+from holdfast.data.rows import Rows
+from holdfast.errors import HoldfastError
+from holdfast.feed import Augment, PadCropFlip
+from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
+from holdfast.method import Method
+from holdfast.methods import METHODS
+from holdfast.nets import NETS
+from holdfast.progress import Bar, Progress, Silent
+from holdfast.registry import lookup
+
+console = Console()
+
+SCHEDULES: dict[str, Schedule] = {
+    "cosine": Cosine(),
+    "constant": Constant(),
+    "onecycle": OneCycle(),
+    "steps": Steps(),
+    "hold": HoldThenLinear(),
+}
+
+
+class OptimizerName(StrEnum):
+    adam = "adam"
+    sgd = "sgd"
+
+
+class Missing(StrEnum):
+    error = "error"
+    drop = "drop"
+
+
+Data = Annotated[Path, typer.Argument(help="Table, .npz, image folder, MNIST or CIFAR folder.", show_default=False)]
+RunPath = Annotated[Path, typer.Argument(help="Folder of a finished run.", show_default=False)]
+Label = Annotated[str | None, typer.Option(help="Label column of a table.", show_default=False)]
+TaskName = Annotated[str | None, typer.Option(help="classification or regression; found from the labels if not given.")]
+Test = Annotated[
+    str,
+    typer.Option(help="Held-out file, or share of the rows to hold out (0: none); unused where DATA ships a test set."),
+]
+Net = Annotated[str, typer.Option(help=f"{', '.join(NETS)}, or module.path:factory.")]
+Epochs = Annotated[int, typer.Option(help="Passes over the data.")]
+BatchSize = Annotated[int, typer.Option(help="Rows in a batch.")]
+OptimizerOption = Annotated[OptimizerName, typer.Option(help="Which optimizer.")]
+LearningRate = Annotated[float | None, typer.Option(help="Learning rate; 0.001 for adam and 0.1 for sgd if not given.")]
+ScheduleName = Annotated[str, typer.Option(help=f"Learning rate by share of training: {', '.join(SCHEDULES)}.")]
+Crop = Annotated[
+    bool | None,
+    typer.Option("--augment/--no-augment", help="Random crops and flips; by default for colour images only."),
+]
+Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")]
+Precision = Annotated[str, typer.Option(help="32-true, bf16-mixed, 16-mixed, 64-true.")]
+Threads = Annotated[int, typer.Option(help="Processor threads; 0 leaves the choice to torch.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
+Drop = Annotated[Missing, typer.Option("--missing", help="Rows without a label: error, or drop them.")]
+ImageSize = Annotated[
+    int | None, typer.Option(help="Side of images in pixels; the usual one, at most 64, if not given.")
+]
+SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave out images that do not decode.")]
+TrustPickle = Annotated[bool, typer.Option("--trust-pickle", help="Load a pickle, which can run any code.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+Settings = Annotated[
+    list[str],
+    typer.Option("--set", help="A setting of the method, such as rate=0.5; may be repeated.", show_default=False),
+]
+
+
+def method_named(name: str, settings: Iterable[str]) -> Callable[[], Method]:
+    return lookup("method", name, METHODS, settings)
+
+
+def optimizer_named(name: OptimizerName, rate: float | None) -> Callable[[Iterable[nn.Parameter]], Optimizer]:
+    if rate is not None and not rate > 0:
+        raise HoldfastError(f"a learning rate must be positive, not {rate:g}")
+    if name is OptimizerName.adam:
+        return partial(Adam, lr=rate or 1e-3, fused=True)
+    return partial(SGD, lr=rate or 0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
+
+
+def schedule_named(name: str) -> Schedule:
+    if name not in SCHEDULES:
+        raise HoldfastError(f"no schedule is called {name!r}; there are {', '.join(SCHEDULES)}")
+    return SCHEDULES[name]
+
+
+def augmentation(wanted: bool | None, rows: Rows) -> Augment | None:
+    image = len(rows.shape) == 3
+    if wanted and not image:
+        raise HoldfastError(f"--augment crops images, and these inputs have the shape {rows.shape}")
+    colour = image and rows.shape[0] == 3
+    return PadCropFlip() if wanted or (wanted is None and colour) else None
+
+
+def progress_bar(title: str, quiet: bool, unit: str = "epochs") -> Progress:
+    return Silent() if quiet else Bar(title, unit=unit)
+
+
+def set_threads(threads: int) -> None:
+    if threads > 0:
+        torch.set_num_threads(threads)
+
+
+def as_array(x: Any) -> Any:
+    """Inputs as one NumPy array."""
+    if not isinstance(x, torch.Tensor):
+        raise HoldfastError("these rows do not fit in memory as one array")
+    return x.numpy()
+
+
+def check_new_file(path: Path, suffix: str) -> None:
+    """A file to write must have its ending and not exist yet."""
+    if path.suffix != suffix:
+        raise HoldfastError(f"{path} must end in {suffix}")
+    if path.exists():
+        raise HoldfastError(f"{path} exists; choose another name")

@@ -1,0 +1,67 @@
+"""``holdfast pretrain``: learn features of data without its labels."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import options as o
+from holdfast.contrastive.evaluation import Probe
+from holdfast.contrastive import CONTRASTIVE
+from holdfast.contrastive.pretrain import sgd
+from holdfast.contrastive.pretrain import pretrain as train
+from holdfast.data import read
+from holdfast.errors import HoldfastError
+from holdfast.registry import lookup
+
+
+def pretrain(
+    data: o.Data,
+    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("pretrained"),
+    label: Annotated[str | None, typer.Option(help="Label column of a table: left out of training.")] = None,
+    method: Annotated[str, typer.Option(help=f"How to learn: {', '.join(CONTRASTIVE)}.")] = "sane",
+    options: o.Settings = [],  # noqa: B006
+    net: o.Net = "auto",
+    epochs: o.Epochs = 100,
+    batch_size: o.BatchSize = 256,
+    lr: Annotated[float, typer.Option(help="Learning rate of SGD, falling along a cosine.")] = 0.03,
+    watch: Annotated[
+        int,
+        typer.Option(help="Report the k-NN accuracy on the labels every so many epochs; 0: never."),
+    ] = 0,
+    seed: o.Seed = 0,
+    device: o.Device = "auto",
+    precision: o.Precision = "32-true",
+    threads: o.Threads = 0,
+    resume: o.Resume = False,
+    image_size: o.ImageSize = None,
+    trust_pickle: o.TrustPickle = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Learn features without looking at a label, to start a training on labels that may be wrong.
+
+    Example: [bold]holdfast pretrain photos/ --out pre/[/bold], then
+    [bold]holdfast fit photos/ --from pre/ [/bold]
+    """
+    o.set_threads(threads)
+    if not lr > 0:
+        raise HoldfastError(f"a learning rate must be positive, not {lr:g}")
+    make = lookup("method of pre-training", method, CONTRASTIVE, options)
+    rows, held_out = read(data, label=label, image_size=image_size, trust_pickle=trust_pickle)
+    probe = None
+    if watch:
+        known, queries = (rows, held_out) if held_out is not None else rows.split(0.2, seed)
+        probe = Probe(known, queries, every=watch)
+    run = train(
+        rows, make(), net, epochs=epochs, batch_size=min(batch_size, len(rows)),
+        optimizer=partial(sgd, rate=lr), watch=probe, seed=seed, device=device, precision=precision, out=out,
+        resume=resume, progress=o.progress_bar(method, quiet),
+    )  # fmt: skip
+    if "knn" in run.history and run.history["knn"].notna().any():
+        seen = run.history["knn"].dropna()
+        o.console.print(f"k-NN accuracy: {seen.iloc[-1]:.4f} after epoch {int(seen.index[-1]) + 1}")
+    o.console.print(f"{len(rows)} rows, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}")
+    o.console.print(f"go on with: holdfast fit {data} --from {out}", soft_wrap=True)

@@ -1,0 +1,27 @@
+"""``holdfast report``: one HTML file to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import options as o
+from holdfast.run import Run
+
+
+def report(
+    run: o.RunPath,
+    out: Annotated[Path | None, typer.Option(help="HTML file to write; report.html in the run if not given.")] = None,
+    top: Annotated[int, typer.Option(help="Suspects in the gallery.")] = 48,
+) -> None:
+    """Write one HTML file to look at: noise by class, trust, and the rows whose labels look wrong.
+
+    Example: [bold]holdfast report run/[/bold]
+    """
+    from holdfast.report import write_report  # draws and decodes, which the other commands never do
+
+    path = out or run / "report.html"
+    table = write_report(Run.records(run), path, top=top)
+    o.console.print(f"{int(table['flag'].sum()):,} of {len(table):,} rows flagged: {path}", highlight=False)

@@ -1,0 +1,106 @@
+"""``holdfast select``: choose rows of an array of embeddings."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+from holdfast.cli import options as o
+from holdfast.errors import HoldfastError
+from holdfast.files import written_aside
+from holdfast.select.centrality import central
+from holdfast.select.facility import facility_location
+from holdfast.select.medoids import k_medoids
+from holdfast.select.points import count_of
+from holdfast.select.selection import Selection
+from holdfast.select.stochastic import stochastic_greedy
+from holdfast.select.streaming import stream
+
+Array = np.ndarray[Any, Any]
+
+
+class Kind(StrEnum):
+    """Metrics as the command line names them."""
+
+    euclidean = "euclidean"
+    sqeuclidean = "sqeuclidean"
+    cosine = "cosine"
+    precomputed = "precomputed"
+
+
+class Way(StrEnum):
+    """Ways to choose."""
+
+    exact = "exact"
+    swaps = "swaps"
+    central = "central"
+    stochastic = "stochastic"
+    stream = "stream"
+
+
+def select(
+    points: Annotated[Path, typer.Argument(help="A .npy file of shape (n, d), or a .npz with one such array.")],
+    out: Annotated[Path, typer.Option(help="The CSV file to write: row, weight, gain.", show_default=False)],
+    k: Annotated[float, typer.Option(help="How many rows to choose, or a share of them below 1.")] = 0.1,
+    way: Annotated[
+        Way,
+        typer.Option(
+            help="exact: greedy facility location. swaps: the same, then swaps of k-medoids. central: the rows "
+            "nearest to all others. stochastic: for a million rows. stream: one pass over a file larger than memory."
+        ),
+    ] = Way.exact,
+    metric: Annotated[Kind, typer.Option(help="How distance is measured (exact and swaps).")] = Kind.euclidean,
+    groups: Annotated[Path | None, typer.Option(help="A .npy file of n integers: choose inside each (exact).")] = None,
+    memory: Annotated[str | None, typer.Option(help="Budget such as 4GB; half of what is free by default.")] = None,
+    threads: Annotated[int | None, typer.Option(help="For groups; one for each core by default.")] = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Choose rows that stand for all rows of an array: a summary of embeddings, with no network in sight."""
+    o.check_new_file(out, ".csv")
+    if groups is not None and way is not Way.exact:
+        raise HoldfastError("groups are for --way exact")
+    if metric is not Kind.euclidean and way not in (Way.exact, Way.swaps):
+        raise HoldfastError(f"--way {way} knows the Euclidean metric only")
+    array = _array(points)
+    share = k if k < 1 else int(k) if k == int(k) else k
+    label = None if groups is None else np.array(_array(groups, 1))
+    found: Selection
+    if way is Way.exact:
+        found = facility_location(
+            array, share, metric=metric.value, groups=label, memory=memory, threads=threads,
+            progress=not quiet,
+        )  # fmt: skip
+    elif way is Way.swaps:
+        found = k_medoids(array, share, metric=metric.value, memory=memory)
+    elif way is Way.central:
+        found = central(array, share)
+    elif way is Way.stochastic:
+        found = stochastic_greedy(array, count_of(share, len(array)))
+    else:
+        found = stream(points, count_of(share, len(array)))
+    table = pd.DataFrame({"row": found.index, "weight": found.weight, "gain": found.gain})
+    with written_aside(out) as aside:
+        table.to_csv(aside, index=False)
+    mean = found.objective / len(array)
+    o.console.print(f"{len(table):,} of {len(array):,} rows, mean distance to the nearest of them {mean:.4g}: {out}")
+
+
+def _array(path: Path, axes: int = 2) -> Array:
+    if not path.exists():
+        raise HoldfastError(f"{path} does not exist")
+    try:
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise HoldfastError(f"{path} is no .npy or .npz file of plain numbers: {error}") from None
+    if not isinstance(loaded, np.ndarray):
+        names = [name for name in loaded.files if loaded[name].ndim == axes]
+        if len(names) != 1:
+            raise HoldfastError(f"{path} holds {len(names)} arrays of {axes} axes; save the one to select from")
+        loaded = loaded[names[0]]
+    array: Array = loaded
+    return array

@@ -1,0 +1,174 @@
+"""Noise models: what is believed of the noise in labels, from a network's expectations and the given labels.
+
+One for classes, one for numbers; each follows from the task.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from holdfast.errors import HoldfastError
+from holdfast.functional.noise_rate import UNSTABLE, label_noise_rate, target_noise_rate
+from holdfast.functional.posterior import (
+    anchor_rows,
+    anchor_transition,
+    denoised_posterior,
+    label_posterior,
+    rival_strength,
+)
+from holdfast.functional.reduce import check_noise_rate
+from holdfast.task import Classification, Task
+
+Rate = float | Literal["auto"]
+"""A noise rate, or "auto" to have it estimated."""
+
+PROBE = 5
+"""The last epoch before which an automatic rate is estimated anew."""
+
+
+class RateEstimate(NamedTuple):
+    """A noise rate and the interval it is thought to lie in."""
+
+    rate: float
+    low: float
+    high: float
+
+
+class NoiseModel(ABC):
+    """What expectations (N, q) of a network and given labels say about the noise."""
+
+    def __init__(self, outputs: int) -> None:
+        self.outputs = outputs
+
+    @abstractmethod
+    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
+        """(N,) whether the given label is the one that the network would give."""
+
+    @abstractmethod
+    def denoise(self, expected: Tensor) -> Tensor:
+        """(N, q) the true label as the network has it, freed of the noise that its outputs have taken over."""
+
+    @abstractmethod
+    def transition_matrix(self, expected: Tensor, y: Tensor) -> Tensor:
+        """(q, q) how often each label is given to each true class."""
+
+    @abstractmethod
+    def label_probability(self, denoised: Tensor, y: Tensor, transition: Tensor) -> Tensor:
+        """(N,) the probability that the given label is right."""
+
+    @abstractmethod
+    def posterior(self, denoised: Tensor, y: Tensor, transition: Tensor) -> Tensor:
+        """(N, q) the true label by expectation and given label together."""
+
+    @abstractmethod
+    def rival_strength(self, expected: Tensor, y: Tensor, transition: Tensor) -> Tensor:
+        """(N, 1) how plausible the best rival of each label is: 0 for none, 1 for one that is given it as often."""
+
+    @abstractmethod
+    def stability(self, before: Tensor, now: Tensor) -> float:
+        """The share of predictions that stayed, from expectations before and now: at most 1."""
+
+    @abstractmethod
+    def noise_rate(self, expected: Tensor, y: Tensor, stability: float = 1.0) -> RateEstimate:
+        """The noise rate by the expectations of a network of this prediction stability."""
+
+    @abstractmethod
+    def still_learning(self, before: float, now: float, stability: float) -> bool:
+        """Whether a new estimate of the noise rate is better than the last, by the upper bounds of both."""
+
+    def improve(self, interval: Tensor, expected: Tensor, y: Tensor, stability: float) -> bool:
+        """Take a new estimate into (3,) rate, low and high; False once it is no better."""
+        found = self.noise_rate(expected, y, stability)
+        before = float(interval[2])
+        better = before == 0 or self.still_learning(before, found.high, stability)
+        if better:
+            interval.copy_(torch.tensor(found))
+        return better
+
+
+class LabelNoise(NoiseModel):
+    """Noise in classes."""
+
+    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
+        return expected.argmax(1) == y
+
+    def denoise(self, expected: Tensor) -> Tensor:
+        return denoised_posterior(expected)
+
+    def transition_matrix(self, expected: Tensor, y: Tensor) -> Tensor:
+        return anchor_transition(expected, y)
+
+    def label_probability(self, denoised: Tensor, y: Tensor, transition: Tensor) -> Tensor:
+        return label_posterior(denoised, y, transition).gather(1, y[:, None])[:, 0]
+
+    def posterior(self, denoised: Tensor, y: Tensor, transition: Tensor) -> Tensor:
+        return label_posterior(denoised, y, transition)
+
+    def rival_strength(self, expected: Tensor, y: Tensor, transition: Tensor) -> Tensor:
+        anchors = torch.tensor([len(rows) for rows in anchor_rows(expected)], device=transition.device)
+        return rival_strength(transition, anchors)[y, None]
+
+    def stability(self, before: Tensor, now: Tensor) -> float:
+        return float((before.argmax(1) == now.argmax(1)).double().mean())
+
+    def noise_rate(self, expected: Tensor, y: Tensor, stability: float = 1.0) -> RateEstimate:
+        return RateEstimate(*label_noise_rate(expected, y, stability))
+
+    def still_learning(self, before: float, now: float, stability: float) -> bool:
+        """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns
+        what is common to many labels and does not yet memorise single wrong ones."""
+        return before - now >= 0.025 or stability < UNSTABLE
+
+
+class TargetNoise(NoiseModel):
+    """Noise in numbers: there is no transition matrix, and what the network expects is all that is known."""
+
+    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
+        """Within three robust standard deviations, taken from the median residual norm."""
+        size = (expected - y).norm(dim=1)
+        usual: Tensor = size <= 3 * 1.4826 * size.median()
+        return usual
+
+    def denoise(self, expected: Tensor) -> Tensor:
+        return expected
+
+    def transition_matrix(self, expected: Tensor, y: Tensor) -> Tensor:
+        return torch.eye(self.outputs, device=y.device)
+
+    def label_probability(self, denoised: Tensor, y: Tensor, transition: Tensor) -> Tensor:
+        """One where they agree, else zero."""
+        return self.agrees(denoised, y).float()
+
+    def posterior(self, denoised: Tensor, y: Tensor, transition: Tensor) -> Tensor:
+        return denoised
+
+    def rival_strength(self, expected: Tensor, y: Tensor, transition: Tensor) -> Tensor:
+        return torch.zeros(len(y), 1, device=y.device)
+
+    def stability(self, before: Tensor, now: Tensor) -> float:
+        """Always 1: a target that lies far from all others is left out however weak the network still is."""
+        return 1.0
+
+    def noise_rate(self, expected: Tensor, y: Tensor, stability: float = 1.0) -> RateEstimate:
+        return RateEstimate(*target_noise_rate(expected, y))
+
+    def still_learning(self, before: float, now: float, stability: float) -> bool:
+        """Always: the better the fit, the farther off the wrong targets lie."""
+        return True
+
+
+def noise_model(task: Task) -> NoiseModel:
+    """The noise model that a task calls for."""
+    return LabelNoise(task.outputs) if isinstance(task, Classification) else TargetNoise(task.outputs)
+
+
+def check_rate(rate: Rate) -> None:
+    """A noise rate that a user has passed."""
+    if not isinstance(rate, str):
+        check_noise_rate(rate)
+    elif rate != "auto":
+        raise HoldfastError(f'a noise rate is a number in [0, 1) or "auto", not {rate!r}')

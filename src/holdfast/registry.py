@@ -1,0 +1,54 @@
+"""What people choose by name on the command line, with settings written as name=value."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, TypeVar
+
+from holdfast.errors import HoldfastError
+
+T = TypeVar("T")
+
+
+def by_name(kind: type[T], namespace: Mapping[str, Any]) -> dict[str, type[T]]:
+    """The classes of a kind that a module has imported, by the name that each gives itself."""
+    found = [item for item in namespace.values() if isinstance(item, type) and issubclass(item, kind)]
+    return {item.name: item for item in found if isinstance(item.__dict__.get("name"), str)}  # type: ignore[attr-defined]
+
+
+def lookup(what: str, name: str, among: Mapping[str, Callable[..., T]], options: Iterable[str]) -> Callable[[], T]:
+    """How to make what a name stands for, with its settings; a mistake in either raises at once.
+
+    >>> lookup("number", "whole", {"whole": int}, ["base=2"])
+    Traceback (most recent call last):
+    ...
+    holdfast.errors.HoldfastError: whole: int() missing string argument
+    """
+    if name not in among:
+        close = get_close_matches(name, among, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise HoldfastError(f"no {what} is called {name!r} (there are {', '.join(among)}){hint}")
+    make = partial(among[name], **dict(map(setting, options)))
+    try:
+        make()
+    except TypeError as error:
+        raise HoldfastError(f"{name}: {error}") from None
+    return make
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """A name and its value: a Python literal, or else a word.
+
+    >>> setting("rate=0.5"), setting("mix=cluster")
+    (('rate', 0.5), ('mix', 'cluster'))
+    """
+    name, found, value = text.partition("=")
+    if not found:
+        raise HoldfastError(f"--set takes name=value, not {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value

@@ -1,0 +1,141 @@
+"""The folder of a run: its files, and how they are written and found again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from holdfast import checkpoint
+from holdfast.config import RunConfig
+from holdfast.errors import HoldfastError
+from holdfast.files import read_tensors, write_tensors, write_text, written_aside
+
+START = "start.safetensors"
+MODEL = "model.safetensors"
+NAMES = "names"
+"""The array of a ledger file that holds the names of the rows."""
+
+
+class RunFolder:
+    """The folder of a run. Every file is written aside and renamed; none is a pickle."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint" / "last.safetensors"
+
+    def config(self) -> RunConfig:
+        """What the run was made with."""
+        try:
+            text = (self.path / "run.json").read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            raise HoldfastError(f"{self.path} holds no run (no run.json there)") from None
+        try:
+            return RunConfig.from_json(text)
+        except HoldfastError as error:
+            raise HoldfastError(f"{self.path / 'run.json'} {error}") from None
+
+    def open(self, config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
+        """Begin here, or hand out the state to go on from; never touch another run."""
+        if (self.path / "run.json").exists():
+            before = self.config()
+            if not resume:
+                raise HoldfastError(
+                    f"{self.path} holds a run already ({before.call}); "
+                    "pass --resume to go on with it, or another folder"
+                )
+            differing = list(before.differences(config))
+            if differing:
+                raise HoldfastError(
+                    f"cannot resume: the run in {self.path} was started with {'; '.join(differing)}; "
+                    "go on with the same, or train into another folder"
+                )
+            return checkpoint.load(self.checkpoint) if self.checkpoint.exists() else None
+        if self.path.is_dir() and any(p for p in self.path.iterdir() if not p.name.startswith(".")):
+            raise HoldfastError(f"{self.path} is not empty and holds no run; choose another folder")
+        if self.path.exists() and not self.path.is_dir():
+            raise HoldfastError(f"{self.path} is a file; choose a folder")
+        write_text(self.path / "run.json", config.to_json())
+        return None
+
+    def write_start(self, weights: dict[str, Tensor]) -> None:
+        """The weights that training began with."""
+        write_tensors(self.path / START, weights)
+
+    def start(self, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+        return {name: value.to(device) for name, value in read_tensors(self.path / START)[0].items()}
+
+    def keep(self, state: dict[str, Any], history: list[dict[str, float]]) -> None:
+        """After an epoch."""
+        checkpoint.save(self.checkpoint, state)
+        self._write_history(pd.DataFrame(history))
+
+    def finish(
+        self,
+        weights: Mapping[str, Tensor],
+        history: pd.DataFrame,
+        ledger: Mapping[str, Tensor],
+        names: Sequence[str] | None,
+        stopped: str,
+    ) -> None:
+        """At the end of the training."""
+        write_tensors(self.path / MODEL, dict(weights))
+        self._write_history(history)
+        if stopped:
+            write_text(self.path / "stopped.txt", f"{stopped}\n")
+        with written_aside(self.path / "ledger.npz") as aside, open(aside, "wb") as file:
+            arrays = {name: value.cpu().numpy() for name, value in ledger.items()}
+            if names is not None:
+                arrays[NAMES] = _packed(names)
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / "ledger.npz").exists()
+
+    def weights(self) -> dict[str, Tensor]:
+        """Of the network that predicts."""
+        if not (self.path / MODEL).exists():
+            raise HoldfastError(f"the run in {self.path} has not ended; go on with it (--resume) first")
+        return read_tensors(self.path / MODEL)[0]
+
+    def history(self) -> list[dict[str, float]]:
+        return pd.read_csv(self.path / "history.csv").to_dict("records")  # type: ignore[return-value]
+
+    def ledger(self) -> tuple[dict[str, Tensor], tuple[str, ...] | None]:
+        """The ledger, and the names of the rows where they have any."""
+        if not self.finished:
+            raise HoldfastError(
+                f"the run in {self.path} is not finished; pass --resume to holdfast fit to go on with it"
+            )
+        with np.load(self.path / "ledger.npz", allow_pickle=False) as file:
+            arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != NAMES}
+            return arrays, _unpacked(file[NAMES]) if NAMES in file.files else None
+
+    def stopped(self) -> str:
+        """Why a stop rule ended the training; empty where none did."""
+        try:
+            return (self.path / "stopped.txt").read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return ""
+
+    def _write_history(self, history: pd.DataFrame) -> None:
+        with written_aside(self.path / "history.csv") as aside:
+            history.to_csv(aside, index=False)
+
+
+def _packed(names: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Names as bytes, each ended by a zero: an array of strings would give all of them the room of the longest."""
+    return np.frombuffer("".join(name.replace("\0", "") + "\0" for name in names).encode(), np.uint8)
+
+
+def _unpacked(packed: np.ndarray[Any, Any]) -> tuple[str, ...]:
+    return tuple(packed.tobytes().decode().split("\0")[:-1])

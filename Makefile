@@ -4,7 +4,7 @@ BIN := .venv/bin
 .PHONY: help install demo test lint types unit bench clean
 
 help:
-	@echo "make demo    train on digits with 40 % wrong labels, ordinary training beside CRUST"
+	@echo "make demo    train on digits with 40 % wrong labels, ordinary training beside the default"
 	@echo "make test    lint, types and all tests"
 	@echo "make bench   the quick benchmarks (HOLDFAST_DATA names the folder with the data)"
 	@echo "make clean   remove what these made"

@@ -1,4 +1,4 @@
-"""Ordinary training beside the default on digits of which 40 % have a wrong label. No data beyond scikit-learn's own."""
+"""Ordinary training beside the default on digits of which 40 % have a wrong label. Needs no other data."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_noise_then_fit_then_compare(arrays, tmp_path):
         np.testing.assert_allclose(z["transition"].sum(1), 1)
     assert (
         "right"
-        in holdfast("fit", noisy, "--out", tmp_path / "run", "--set", "warmup=1", "--set", "fraction=0.7", *FAST).stdout
+        in holdfast("fit", noisy, "--out", tmp_path / "run", "--method", "crust", "--set", "warmup=1", *FAST).stdout
     )
     done = holdfast(
         "compare",
@@ -186,7 +186,7 @@ def test_noise_then_fit_then_compare(arrays, tmp_path):
     )
     assert "±" in done.stdout
     summary = pd.read_csv(tmp_path / "c" / "summary.csv")
-    assert summary["method"].tolist() == ["standard", "crust"]
+    assert summary["method"].tolist() == ["standard", "ema-refinement"]
     assert (tmp_path / "c" / "curves.png").stat().st_size > 10_000
     assert len(pd.read_csv(tmp_path / "c" / "runs.csv")) == 4
 
@@ -245,7 +245,7 @@ class Evil:
         (None, ["--label", "incme"], "income"),
         (None, [], "--label"),
         (None, ["--label", "income", "--method", "crst"], "did you mean crust"),
-        (None, ["--label", "income", "--set", "fraction=1.5"], r"(0, 1], not 1.5"),
+        (None, ["--label", "income", "--method", "crust", "--set", "fraction=1.5"], r"(0, 1], not 1.5"),
         (None, ["--label", "income", "--set", "colour=red"], "colour"),
         (None, ["--label", "income", "--batch-size", "999"], "fewer than a batch of 999"),
         (None, ["--label", "income", "--net", "resnet99"], "resnet99"),

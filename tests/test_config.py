@@ -1,5 +1,6 @@
 """The configuration of a run: complete, comparable, and enough to start the run again."""
 
+import dataclasses
 import functools
 import json
 import re
@@ -158,3 +159,12 @@ def test_a_parameter_under_another_name_is_named(blobs):
     with pytest.raises(HoldfastError, match="takes 'rate' and keeps it under another name"):
         fit(blobs, Hidden(), "mlp", epochs=1)
     assert "fraction=0.3" in repr(Crust(0.3))
+
+
+def test_other_reviewed_labels_are_another_run(blobs, tmp_path):
+    reviewed = torch.arange(240) % 5 == 0
+    train(dataclasses.replace(blobs, reviewed=reviewed), tmp_path / "run")
+    with pytest.raises(HoldfastError, match="other reviewed labels"):
+        train(dataclasses.replace(blobs, reviewed=~reviewed), tmp_path / "run", resume=True)
+    with pytest.raises(HoldfastError, match="other reviewed labels"):
+        train(blobs, tmp_path / "run", resume=True)

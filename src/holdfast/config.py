@@ -20,8 +20,8 @@ MOST = 1000
 """Numbers of an array that a configuration spells out; of a larger one it holds a digest."""
 SAMPLES = 21
 """Points at which a schedule of one's own is written down."""
-WHEREVER = ("device", "devices", "strategy", "workers", "source", "recipe", "versions", "rows")
-"""What may differ when a run goes on: where it trains, and what the fingerprint of the data stands for."""
+WHEREVER = ("call", "device", "devices", "strategy", "workers", "source", "recipe", "versions", "rows")
+"""What may differ when a run goes on: where it trains, and what other fields stand for."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,19 @@ class RunConfig:
 
     Attributes
     ----------
+    call: the method as it is called in Python, for people to read.
     method, stop: how to train, and when to stop.
     net: the name or ``module:factory`` from which the network can be built again; None for a module of one's own.
     network, parameters: the class of the network and how many parameters it has.
     pretrained: the folder of the run that it started from.
     optimizer, schedule, augment: how it was optimised.
     source, recipe: where the rows were read from, and how further ones are prepared.
-    fingerprint: a digest of the rows; ``rows``, ``shape``, ``outputs``, ``classes``, ``unlabelled`` describe them.
+    fingerprint, reviewed: digests of the rows, and of which of them a person has reviewed; ``rows``, ``shape``,
+        ``outputs``, ``classes`` and ``unlabelled`` describe them.
     versions: of the software.
     """
 
+    call: str
     method: dict[str, Any]
     stop: dict[str, Any] | None
     net: str | None
@@ -65,6 +68,7 @@ class RunConfig:
     unlabelled: bool
     classes: tuple[str, ...] | None
     fingerprint: str
+    reviewed: str | None
     source: dict[str, Any]
     recipe: dict[str, Any]
     versions: dict[str, str]
@@ -85,17 +89,14 @@ class RunConfig:
         classes = found["classes"]
         return cls(**{**found, "shape": tuple(found["shape"]), "classes": None if classes is None else tuple(classes)})
 
-    @property
-    def call(self) -> str:
-        """The method as it is called in Python."""
-        return call_of(self.method)
-
     def differences(self, other: RunConfig) -> Iterator[str]:
         """What would train otherwise, in words: a setting, its value here, and its value there."""
         here, there = (json.loads(config.to_json()) for config in (self, other))
         for name in here:
             if name == "fingerprint" and here[name] != there[name]:
                 yield "other data"
+            elif name == "reviewed" and here[name] != there[name]:
+                yield "other reviewed labels"
             elif name not in WHEREVER:
                 yield from _differences(name, here[name], there[name])
 
@@ -192,6 +193,11 @@ def _array(values: np.ndarray[Any, Any]) -> Any:
     if values.size <= MOST:
         return values.tolist()
     return {"shape": list(values.shape), "digest": _digest(np.ascontiguousarray(values).tobytes())}
+
+
+def reviewed_part(reviewed: Tensor | None) -> str | None:
+    """Which rows a person has reviewed, as a digest; None for none."""
+    return None if reviewed is None or not bool(reviewed.any()) else _digest(reviewed.cpu().numpy().tobytes())
 
 
 def _digest(data: bytes) -> str:

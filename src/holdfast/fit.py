@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Adam, Optimizer
 
 from holdfast import checkpoint
-from holdfast.config import RunConfig, optimizer_part, plain, plain_parts, schedule_part
+from holdfast.config import RunConfig, optimizer_part, plain, plain_parts, reviewed_part, schedule_part
 from holdfast.data.rows import Rows, as_rows
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.feed import Augments, Feed, task_for
@@ -101,7 +101,8 @@ def fit(
 
     Parameters
     ----------
-    data: ``Rows``, or a pair (inputs, labels) of arrays or tensors; float labels of two dimensions are targets.
+    data: ``Rows``, or a pair (inputs, labels) of arrays or tensors; float labels of two dimensions, with fractions or
+        with more than 50 different values are targets.
     method: how to train; None is ordinary training.
     stop: when to stop, and which epoch to return; None trains to the end and returns the last one.
     net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``.
@@ -134,7 +135,7 @@ def fit(
     spec, nets = _networks(net, method.networks, rows, pretrained)
     folder = None if out is None else RunFolder(Path(out))
     config = RunConfig(
-        method=plain(method), stop=plain(stop), net=spec, network=type(nets[0]).__name__,
+        call=repr(method), method=plain(method), stop=plain(stop), net=spec, network=type(nets[0]).__name__,
         parameters=sum(parameter.numel() for parameter in nets[0].parameters()),
         pretrained=None if pretrained is None else str(pretrained),
         optimizer=optimizer_part(optimizer([parameter for each in nets for parameter in each.parameters()])),
@@ -162,6 +163,7 @@ def _described(rows: Rows) -> dict[str, Any]:
         "unlabelled": rows.unlabelled,
         "classes": rows.classes,
         "fingerprint": rows.fingerprint,
+        "reviewed": reviewed_part(rows.reviewed),
         "source": dict(rows.source),
         "recipe": dict(rows.recipe),
         "versions": {

@@ -154,10 +154,10 @@ def _source_of(config: RunConfig, data: Path | None) -> Source:
     return Source(**source)
 
 
-def _net_of(config: RunConfig, asked: str) -> str:
+def _net_of(config: RunConfig, named: str) -> str:
     if config.net is None:
         raise HoldfastError(f"the run trained a network of your own ({config.network}); start it from your own code")
-    if ":" in config.net and asked != config.net:
+    if ":" in config.net and named != config.net:
         raise HoldfastError(f"the run's network is code ({config.net}); pass --net {config.net} if you trust it")
     return config.net
 

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import options as o
-from holdfast.contrastive.evaluation import Probe
 from holdfast.contrastive import CONTRASTIVE
-from holdfast.contrastive.pretrain import sgd
+from holdfast.contrastive.evaluation import Probe
 from holdfast.contrastive.pretrain import pretrain as train
+from holdfast.contrastive.pretrain import sgd
 from holdfast.data import read
 from holdfast.errors import HoldfastError
 from holdfast.registry import lookup

@@ -35,6 +35,9 @@ def markdown() -> str:
 
 
 def _entry(name: str, cls: type[Method]) -> Entry:
-    summary = (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
+    # The first line of its file says it in plain words; ordinary training has no file of its own.
+    words = cls.__doc__ if cls is Method else inspect.getdoc(inspect.getmodule(cls))
+    line = (words or "").splitlines()[0].removesuffix(".")
+    summary = line.partition(": ")[2] or line
     labels = "classes" if cls.requires is Classification else "classes, numbers"
     return Entry(name, cls.__name__, summary, cls.networks, labels)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from holdfast.method import Method as Method
+from holdfast.methods.apl import APL as APL
 from holdfast.methods.aum import AUM as AUM
 from holdfast.methods.bootstrap import Bootstrap as Bootstrap
 from holdfast.methods.co_prl_l import CoPRLL as CoPRLL

@@ -93,9 +93,9 @@ class DividedTwice(CoTeachingPlus):
     def __init__(self, rate: float) -> None:
         super().__init__(rate, official=True, forwards="two")
 
-    def losses(self, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def selected_losses(self, outputs: list[torch.Tensor], labels: list[torch.Tensor]) -> list[torch.Tensor]:
         # What is kept has a forward pass of its own, so these are the rows of the mean; ranking minds no factor.
-        return super().losses(output, y) / len(y)
+        return [losses / len(losses) for losses in super().selected_losses(outputs, labels)]
 
 
 TOLD: dict[str, Callable[[float], Method]] = {

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adadelta, Optimizer
 
-from holdfast import DistanceStop, Method, NoisyValidationStop, Rows, TheoryStop, TrainAccuracyStop, fit
+from holdfast import DistanceStop, Method, NoisyValidationStop, Rows, StopRule, TheoryStop, TrainAccuracyStop, fit
 from holdfast.compare import corrupted
 from holdfast.feed import Feed, PadCropFlip
 from holdfast.functional import Constant
@@ -39,7 +39,7 @@ from holdfast.plots import COLOURS, save, tidy
 from holdfast.theory import Shallow, descend
 from holdfast.theory.jacobian import Jacobian, spectrum, without_largest
 
-RULES: dict[str, Callable[[], Method]] = {
+RULES: dict[str, Callable[[], StopRule]] = {
     "distance": DistanceStop,
     "validation": NoisyValidationStop,
     "accuracy": TrainAccuracyStop,
@@ -373,9 +373,9 @@ def rules(options: argparse.Namespace, results: Path) -> Numbers:
         data, test = protocol.load(options, "mnist", rows)
         noisy = replace(corrupted(data, kind, rate, seed), truth=None) if rate else data
         torch.manual_seed(seed)
-        method = Method() if rule == "none" else RULES[rule]()
+        stop = None if rule == "none" else RULES[rule]()
         run = fit(
-            noisy, method, MLP(784, 10), test=test, epochs=epochs, schedule=Constant(), seed=seed,
+            noisy, None, MLP(784, 10), stop=stop, test=test, epochs=epochs, schedule=Constant(), seed=seed,
             device="cpu",
         )  # fmt: skip
         return {

@@ -14,7 +14,7 @@ from holdfast.types import Batch
 class APL(Method):
     """Active-passive loss: normalised cross entropy and reverse cross entropy, NCE + RCE.
 
-    ``L_i = a NCE_i + b RCE_i`` with ``NCE_i = (- sum_c y_ic log p_ic) / (- sum_c log p_ic)`` (equation 4) and
+    ``L_i = a NCE_i + b RCE_i`` with ``NCE_i = (- sum_c y_ic log p_ic) / (- sum_c log p_ic)`` and
     ``RCE_i = - sum_c p_ic log max(y_ic, f)``. Each is bounded, and its sum over all labels is a constant, so that
     symmetric noise does not move the minimum; together they fit better than either.
 

@@ -13,7 +13,7 @@ PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
 ROOMS = [
     "errors", "types", "version", "ranks", "files", "progress", "configurable", "registry",
     "functional", "nets", "select", "theory", "data", "task", "noise", "noise_model", "feed",
-    "method", "stack", "methods", "stop", "reviewed",
+    "method", "stack", "methods", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_folder", "run",
     "launch", "training", "fit", "check", "rebuild", "contrastive",
     "jobs", "plots", "compare", "report", "review", "diagnosis",

@@ -65,6 +65,9 @@ def _begun(method: Method, rows: Rows, batch_size: int = 12) -> tuple[Method, li
     nets: list[nn.Module] = [
         nn.Sequential(nn.Linear(WIDTH, 8), nn.Tanh(), nn.Linear(8, feed.task.outputs)) for _ in range(method.networks)
     ]
+    if method.uses_evidence:
+        noise = torch.rand(len(rows), feed.task.outputs, generator=torch.Generator().manual_seed(3))
+        feed.evidence = feed.task.expected(3 * feed.task.encode(feed.y) + noise)
     method.begin(nets, feed)
     method.before_epoch(nets, feed, 0, 10)
     return method, nets, feed

@@ -34,6 +34,7 @@ class RunConfig:
     ----------
     call: the method as it is called in Python, for people to read.
     method, stop: how to train, and when to stop.
+    evidence: whether networks that never saw a row's label were asked about it.
     net: the name or ``module:factory`` from which the network can be built again; None for a module of one's own.
     network, parameters: the class of the network and how many parameters it has.
     pretrained: the folder of the run that it started from.
@@ -47,6 +48,7 @@ class RunConfig:
     call: str
     method: dict[str, Any]
     stop: dict[str, Any] | None
+    evidence: bool
     net: str | None
     network: str
     parameters: int

@@ -84,6 +84,10 @@ class Feed:
     device: where batches go.
     seed: of the generator from which shuffling, augmentation and the draws of a plan come.
     workers: processes that load a map-style dataset.
+
+    Attributes
+    ----------
+    evidence: (N, q) what networks that have never seen the label of a row expect of it; None where none was gathered.
     """
 
     def __init__(
@@ -110,6 +114,7 @@ class Feed:
         self.device = torch.device(device)
         self.generator = torch.Generator().manual_seed(seed)
         self.ranks = get_ranks()
+        self.evidence: Tensor | None = None
         self._chance = self.generator
         self._x = rows.x
         self._workers = workers

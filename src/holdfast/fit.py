@@ -22,6 +22,7 @@ from holdfast import checkpoint
 from holdfast.config import RunConfig, optimizer_part, plain, plain_parts, reviewed_part, schedule_part
 from holdfast.data.rows import Rows, as_rows
 from holdfast.errors import Died, Diverged, HoldfastError
+from holdfast.evidence import FOLDS, cross_fit, evidence_batch, most_epochs
 from holdfast.feed import Augments, Feed, task_for
 from holdfast.functional.schedules import Cosine, Schedule
 from holdfast.launch import check_devices, launch
@@ -66,6 +67,7 @@ class Job:
     engine: dict[str, Any]
     folder: RunFolder | None
     config: RunConfig
+    evidence: torch.Tensor | None
     tensorboard: bool
     watch: Watch | None
     going_on: bool = False
@@ -78,6 +80,7 @@ def fit(
     net: nn.Module | str = "auto",
     *,
     stop: StopRule | None = None,
+    evidence: bool = False,
     pretrained: str | Path | None = None,
     test: Rows | tuple[Any, Any] | None = None,
     epochs: int = 30,
@@ -106,6 +109,8 @@ def fit(
     method: how to train; None is ordinary training.
     stop: when to stop, and which epoch to return; None trains to the end and returns the last one.
     net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``.
+    evidence: ask networks that have never seen the label of a row about it, for ``run.issues()``; costs up to one and a
+        half times as much as the training. A method that needs it asks for it by itself.
     pretrained: folder of a run whose network, all but its head, each network starts from; "auto" is then its kind.
     test: rows to score after each epoch. Their score is reported and never used.
     epochs, batch_size, optimizer, schedule, augment: how to optimise; the schedule follows the share of training
@@ -129,13 +134,15 @@ def fit(
     rows = as_rows(data)
     held_out = None if test is None else as_rows(test, like=rows)
     method, schedule = method or Method(), schedule or Cosine()
+    evidence = (evidence or method.uses_evidence) and not rows.unlabelled
     torch.manual_seed(seed)
     if held_out is not None and rows.unlabelled:
         raise HoldfastError("rows without labels have no test score; pass watch (holdfast.contrastive.Probe)")
     spec, nets = _networks(net, method.networks, rows, pretrained)
     folder = None if out is None else RunFolder(Path(out))
     config = RunConfig(
-        call=repr(method), method=plain(method), stop=plain(stop), net=spec, network=type(nets[0]).__name__,
+        call=repr(method), method=plain(method), stop=plain(stop), evidence=evidence, net=spec,
+        network=type(nets[0]).__name__,
         parameters=sum(parameter.numel() for parameter in nets[0].parameters()),
         pretrained=None if pretrained is None else str(pretrained),
         optimizer=optimizer_part(optimizer([parameter for each in nets for parameter in each.parameters()])),
@@ -147,8 +154,10 @@ def fit(
     engine = {"accelerator": accelerator, "devices": devices, "precision": precision}
     job = Job(
         rows, held_out, _with_reviewed(method, rows, devices), stop, nets, optimizer, schedule, epochs, feeding, engine,
-        folder, config, tensorboard, watch, going_on=saved is not None,
+        folder, config, None, tensorboard, watch, going_on=saved is not None,
     )  # fmt: skip
+    if evidence:
+        job.evidence = _evidence(job, net, pretrained, progress or Silent())
     if devices > 1:
         return _fit_in_several(job, progress or Silent())
     return _finish(job, _train(job, saved, progress or Silent()))
@@ -173,6 +182,28 @@ def _described(rows: Rows) -> dict[str, Any]:
             "python": platform.python_version(),
         },
     }
+
+
+def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, progress: Progress) -> torch.Tensor:
+    """What networks of the same kind, each trained on other rows, expect of each row; found again where it is kept.
+
+    It is gathered in this process, whatever number of them trains afterwards, and leaves no trace in any random state,
+    so that a run that was stopped here begins here again and ends the same.
+    """
+    found = None if job.folder is None else job.folder.evidence()
+    if found is not None:
+        return found
+    seed, size = job.feeding["seed"], evidence_batch(len(job.rows), job.feeding["batch_size"])
+    fabric = _fabric({**job.engine, "devices": 1})
+    with torch.random.fork_rng(devices=[]), progress as bar:
+        torch.manual_seed(seed + 1)
+        bar.phase("second opinions")
+        _, nets = _networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, job.rows, pretrained)
+        feed = Feed(job.rows, device=fabric.device, **{**job.feeding, "batch_size": size, "seed": seed + 1})
+        expected = cross_fit(feed, nets, job.optimizer, most_epochs(job.epochs), bar).cpu()
+    if job.folder is not None:
+        job.folder.write_evidence(expected)
+    return expected
 
 
 def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Training:
@@ -218,7 +249,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
 
 def _finish(job: Job, training: Training) -> Run:
     out = None if job.folder is None else job.folder.path
-    of_rows = {"source_index": job.rows.source_index, "reviewed": job.rows.reviewed}
+    of_rows = {"source_index": job.rows.source_index, "reviewed": job.rows.reviewed, "evidence": job.evidence}
     ledger = {**training.ledger.arrays(), **{name: values for name, values in of_rows.items() if values is not None}}
     run = Run(training.predictor(), job.rows, training.history, ledger, job.config, out=out, stopped=training.stopped)
     if job.folder is not None:
@@ -283,6 +314,7 @@ def _networks(
 def _prepare(job: Job) -> Training:
     fabric, method = _fabric(job.engine), job.method
     feed = Feed(job.rows, device=fabric.device, **job.feeding)
+    feed.evidence = None if job.evidence is None else job.evidence.to(feed.device)
     nets = [fabric.to_device(net).train() for net in job.nets]
     method.begin(nets, feed)
     fabric.to_device(method)

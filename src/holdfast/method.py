@@ -31,6 +31,8 @@ class Method(Configurable):
     """What the command line calls it."""
     requires: ClassVar[type[Task]] = Task  # type: ignore[type-abstract]
     """The task that it works for: any, or classes alone."""
+    uses_evidence: bool = False
+    """Whether ``data.evidence`` must be gathered before it begins."""
     networks: int = 1
     """How many networks it trains side by side."""
     views: int = 1

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
+from holdfast.functional.label_trust import label_trust
 from holdfast.functional.noise_rate import UNSTABLE, label_noise_rate, target_noise_rate
 from holdfast.functional.posterior import (
     anchor_rows,
@@ -77,6 +78,14 @@ class NoiseModel(ABC):
         """The noise rate by the expectations of a network of this prediction stability."""
 
     @abstractmethod
+    def held_out_loss(self, losses: Tensor) -> float:
+        """How well held-out rows are predicted, from the loss of each against its given label, whatever the noise."""
+
+    @abstractmethod
+    def refined(self, evidence: Tensor, y: Tensor) -> Tensor:
+        """(N, q) what to train each row towards, by its label and the evidence of networks that never saw it."""
+
+    @abstractmethod
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """Whether a new estimate of the noise rate is better than the last, by the upper bounds of both."""
 
@@ -118,6 +127,14 @@ class LabelNoise(NoiseModel):
     def noise_rate(self, expected: Tensor, y: Tensor, stability: float = 1.0) -> RateEstimate:
         return RateEstimate(*label_noise_rate(expected, y, stability))
 
+    def held_out_loss(self, losses: Tensor) -> float:
+        return float(losses.mean())
+
+    def refined(self, evidence: Tensor, y: Tensor) -> Tensor:
+        """Half posterior, half evidence: the posterior alone would have the network repeat what it is told twice."""
+        posterior = label_trust(evidence.cpu(), y.cpu()).posterior.to(evidence)
+        return (posterior + evidence) / 2
+
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns
         what is common to many labels and does not yet memorise single wrong ones."""
@@ -155,6 +172,14 @@ class TargetNoise(NoiseModel):
 
     def noise_rate(self, expected: Tensor, y: Tensor, stability: float = 1.0) -> RateEstimate:
         return RateEstimate(*target_noise_rate(expected, y))
+
+    def held_out_loss(self, losses: Tensor) -> float:
+        """The median: the loss of a wrong target has no bound."""
+        return float(losses.median())
+
+    def refined(self, evidence: Tensor, y: Tensor) -> Tensor:
+        """The evidence in place of targets that lie far from it."""
+        return torch.where(self.agrees(evidence, y)[:, None], y, evidence)
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """Always: the better the fit, the farther off the wrong targets lie."""

@@ -27,6 +27,9 @@ class Progress(Protocol):
     def say(self, line: Mapping[str, float]) -> None:
         """An epoch ended with these figures."""
 
+    def phase(self, text: str) -> None:
+        """What the work is about from now on."""
+
 
 class Silent:
     """Says nothing."""
@@ -41,6 +44,9 @@ class Silent:
         pass
 
     def say(self, line: Mapping[str, float]) -> None:
+        pass
+
+    def phase(self, text: str) -> None:
         pass
 
 
@@ -74,6 +80,9 @@ class Bar:
         # Without labels there is nothing to agree with.
         shown = [f"{name} {value:.3f}" for name, value in figures.items() if name == "loss" or not math.isnan(value)]
         self._bar.update(self._line, said="  ".join(shown))
+
+    def phase(self, text: str) -> None:
+        self._bar.update(self._line, said=text)
 
 
 class Count:

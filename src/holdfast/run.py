@@ -17,9 +17,9 @@ from holdfast.data.scale import unscaled
 from holdfast.data.source import read_again
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
+from holdfast.functional.label_trust import label_trust
 from holdfast.issues.find import ledger_table, ranked
 from holdfast.issues.noise import Noise, noise_of
-from holdfast.issues.trust import label_trust
 from holdfast.nets import PROJECTED, build
 from holdfast.run_folder import RunFolder
 from holdfast.task import Task, task_of
@@ -195,7 +195,9 @@ class Run:
         """The ledger as it was kept on this machine, or an error where it tells too little."""
         if "expected" not in self._ledger:
             raise HoldfastError("the ledger of this run is from an older version and tells too little; train again")
-        return {name: value.cpu() for name, value in self._ledger.items()}
+        kept = {name: value.cpu() for name, value in self._ledger.items()}
+        # Networks that have never seen a label know more about it than the one that has been trained on it.
+        return {**kept, "expected": kept["evidence"]} if "evidence" in kept else kept
 
     def __repr__(self) -> str:
         end = f", {self.task.metric} {self.last:.4f}" if "test" in self.history else ""

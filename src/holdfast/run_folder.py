@@ -18,6 +18,7 @@ from holdfast.files import read_tensors, write_tensors, write_text, written_asid
 
 START = "start.safetensors"
 MODEL = "model.safetensors"
+EVIDENCE = "evidence.safetensors"
 NAMES = "names"
 """The array of a ledger file that holds the names of the rows."""
 
@@ -65,6 +66,13 @@ class RunFolder:
             raise HoldfastError(f"{self.path} is a file; choose a folder")
         write_text(self.path / "run.json", config.to_json())
         return None
+
+    def write_evidence(self, evidence: Tensor) -> None:
+        """What other networks expect of each row; a run that goes on needs it again."""
+        write_tensors(self.path / EVIDENCE, {"evidence": evidence})
+
+    def evidence(self) -> Tensor | None:
+        return read_tensors(self.path / EVIDENCE)[0]["evidence"] if (self.path / EVIDENCE).exists() else None
 
     def write_start(self, weights: dict[str, Tensor]) -> None:
         """The weights that training began with."""

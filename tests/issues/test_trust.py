@@ -9,8 +9,8 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import cross_val_predict
 
 from holdfast import HoldfastError, find_label_issues
+from holdfast.functional.label_trust import bayes, fit_transition
 from holdfast.issues import Trust, label_trust, noise_of, target_trust
-from holdfast.issues.trust import bayes, fit_transition
 from holdfast.noise import realised_transition, symmetric
 
 

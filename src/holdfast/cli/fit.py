@@ -49,6 +49,12 @@ def fit(
     pretrained: Annotated[
         Path | None, typer.Option("--from", help="Start from the network of this run (holdfast pretrain).")
     ] = None,
+    evidence: Annotated[
+        bool,
+        typer.Option(
+            help="Ask networks that have not seen a label whether it is right; finds more wrong labels, in more time."
+        ),
+    ] = True,
     config: Annotated[
         Path | None,
         typer.Option(help="Train as another run did: its run.json. DATA may be left out.", show_default=False),
@@ -96,7 +102,7 @@ def fit(
         how: dict[str, Any] = {
             "stop": stop_of(made), "net": _net_of(made, net), "pretrained": made.pretrained, "epochs": made.epochs,
             "batch_size": made.batch_size, "optimizer": optimizer_of(made), "schedule": schedule_of(made),
-            "augment": augment_of(made), "seed": made.seed, "precision": made.precision,
+            "augment": augment_of(made), "evidence": made.evidence, "seed": made.seed, "precision": made.precision,
         }  # fmt: skip
         trainer, title = method_of(made), made.method["name"]
     else:
@@ -111,7 +117,7 @@ def fit(
             "stop": None if stop is None else lookup("stop rule", stop, STOPS, [])(), "net": net,
             "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size,
             "optimizer": o.optimizer_named(optimizer, lr), "schedule": o.schedule_named(schedule),
-            "augment": o.augmentation(augment, rows), "seed": seed, "precision": precision,
+            "augment": o.augmentation(augment, rows), "evidence": evidence, "seed": seed, "precision": precision,
         }  # fmt: skip
         trainer, title = o.method_named(method, options)(), method
     run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
@@ -121,6 +127,9 @@ def fit(
     if isinstance(trainer, WithNoiseRate) and trainer.rate == "auto":
         rate, low, high = trainer.estimate
         o.console.print(f"share of wrong labels, estimated: {rate:.1%} (between {low:.1%} and {high:.1%})")
+    if not rows.unlabelled:
+        flagged = int(run.issue_table()["flag"].sum())
+        o.console.print(f"{flagged:,} of {len(rows):,} labels look wrong: holdfast issues {out}", highlight=False)
     if rows.classes is None:
         shown, which = (rows, "training") if held_out is None else (held_out, "test")
         _residual_summary(run, shown, out, which)

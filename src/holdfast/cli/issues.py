@@ -28,7 +28,7 @@ def issues(
     table = made.issues()
     path = out or run / "issues.csv"
     with written_aside(path) as aside:
-        table.to_csv(aside, index=False, float_format="%.6g")
+        table.to_csv(aside, index=False)
     flagged = int(table["flag"].sum())
     if show > 0 and flagged:
         o.console.print(_shown(table.head(min(show, flagged))))

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from holdfast.data.scale import unscaled
+from holdfast.functional.label_trust import Trust, label_trust
 from holdfast.issues.scorers import checked
 from holdfast.issues.targets import TargetTrust, target_trust
-from holdfast.issues.trust import Trust, label_trust
 
 FLAGGED = 0.5
 """Labels that are likelier wrong than right are flagged."""

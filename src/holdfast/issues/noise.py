@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from holdfast.issues.trust import Trust, bayes, fit_transition
+from holdfast.functional.label_trust import Trust, bayes, fit_transition
 
 DRAWS = 40
 ROUNDS = 3

@@ -33,13 +33,14 @@ from holdfast.methods.norm_clip import NormClip as NormClip
 from holdfast.methods.prl_g import PRLG as PRLG
 from holdfast.methods.prl_l import PRLL as PRLL
 from holdfast.methods.sce import SCE as SCE
+from holdfast.methods.second_opinion import SecondOpinion as SecondOpinion
 from holdfast.methods.self_label_refinery import SelfLabelRefinery as SelfLabelRefinery
 from holdfast.methods.sever import Sever as Sever
 from holdfast.methods.spl import SPL as SPL
 from holdfast.methods.t_revision import TRevision as TRevision
 from holdfast.registry import by_name
 
-DEFAULT = EMARefinement.name
+DEFAULT = SecondOpinion.name
 """What the command line and the estimators train with unless another method is named."""
 
 METHODS: Mapping[str, Callable[..., Method]] = MappingProxyType(by_name(Method, globals()))

@@ -20,7 +20,10 @@ ROUNDS = 30
 """Of expectation maximisation, started from few wrong labels."""
 SAMPLE = 20_000
 """Rows on which the sharpness is sought."""
-SHARPNESS = (0.3, 5.0)
+SHARPNESS = (2.0, 5.0)
+"""Bounds of the power to which evidence is raised. The likelihood of the given labels cannot find it: soft evidence and
+no noise explain them as well as sharp evidence and much noise. From 2 on is an assumption: true classes are nearly a
+function of the input, so that most of the doubt of a network trained on noisy labels is noise."""
 LEAST = 1e-6
 STAYS = 0.2
 """The part of a probability that stays where all of it looks like noise taken over: that of classes which resemble each

@@ -1,0 +1,92 @@
+"""Evidence: what networks that have never seen the label of a row expect of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from holdfast.feed import Feed, outputs_on
+from holdfast.functional.row_randomness import row_uniforms
+from holdfast.method import Method
+from holdfast.methods.huber import Huber
+from holdfast.noise_model import noise_model
+from holdfast.progress import Progress
+from holdfast.task import Classification
+from holdfast.types import Plan
+
+FOLDS = 4
+"""Networks, each trained on all folds of the rows but one."""
+PATIENCE = 3
+"""Epochs without a better held-out loss after which all of them stop."""
+NEAR = 1.02
+"""Epochs whose held-out loss is at most so many times the least one count towards the evidence."""
+STEPS = 64
+"""Batches are small enough for so many steps an epoch, where there are enough rows."""
+LEAST_BATCH = 16
+
+
+def most_epochs(epochs: int) -> int:
+    """Epochs of the folds beside a training of so many: at most one and a half times its cost."""
+    return max(1, int(1.5 * epochs / (FOLDS - 1)))
+
+
+def evidence_batch(rows: int, batch_size: int) -> int:
+    """Rows in a batch of the folds."""
+    return min(batch_size, max(LEAST_BATCH, rows // STEPS))
+
+
+def cross_fit(
+    feed: Feed,
+    nets: Sequence[nn.Module],
+    optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
+    epochs: int,
+    progress: Progress,
+) -> Tensor:
+    """(N, q) expectations for each row by a network trained on other rows alone: probabilities, or values.
+
+    The folds train side by side, an epoch each by turns, and stop when the *given* labels of held-out rows no longer
+    become likelier: a network that memorises labels memorises those of its own rows and loses on these. So neither a
+    clean label nor the noise rate is needed to stop in time. Outputs of the epochs nearest to the best are averaged.
+
+    Parameters
+    ----------
+    feed: all rows; the order of batches is drawn from its generator.
+    nets: a fresh network for each fold.
+    optimizer: makes the optimizer of a network from its parameters.
+    epochs: of each fold at most; see ``most_epochs``.
+
+    Shapes
+    ------
+    Outputs (M, q) of the held-out rows of each fold -> (N, q).
+    """
+    task, model = feed.task, noise_model(feed.task)
+    fold = torch.empty(len(feed), dtype=torch.int64)
+    fold[row_uniforms(len(feed), feed.generator.initial_seed(), -1).argsort()] = torch.arange(len(feed)) % len(nets)
+    methods, optimizers = [], []
+    for net in nets:
+        method = Method() if isinstance(task, Classification) else Huber()
+        method.begin([net.to(feed.device).train()], feed)
+        methods.append(method)
+        optimizers.append(optimizer(list(net.parameters())))
+    near: list[tuple[float, Tensor]] = []
+    best, since = torch.inf, 0
+    for epoch in range(epochs):
+        expected = torch.zeros(len(feed), task.outputs, device=feed.device)
+        losses = torch.zeros(len(feed), device=feed.device)
+        for number, (net, method, steps) in enumerate(zip(nets, methods, optimizers, strict=True)):
+            for batch in feed.batches(Plan((fold != number).nonzero()[:, 0])):
+                method.step([net], batch, steps)
+            rows = (fold == number).nonzero()[:, 0].to(feed.device)
+            output = outputs_on(net, feed, rows)
+            expected[rows], losses[rows] = task.expected(output), task.losses(output, feed.y[rows])
+            progress.at(epoch + (number + 1) / len(nets), epochs)
+        loss = model.held_out_loss(losses)
+        near = [(other, held_out) for other, held_out in [*near, (loss, expected)] if other <= NEAR * min(best, loss)]
+        since = 0 if loss < best else since + 1
+        best = min(best, loss)
+        if since >= PATIENCE:
+            break
+    return torch.stack([held_out for _, held_out in near]).mean(0)

@@ -1,0 +1,51 @@
+"""Second opinion: train towards what given labels and networks that never saw them say together."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from holdfast.errors import HoldfastError
+from holdfast.feed import Feed
+from holdfast.method import Method
+from holdfast.noise_model import noise_model
+from holdfast.types import Nets, Plan
+
+
+class SecondOpinion(Method):
+    """The default: each label is weighed against the opinion of networks that have never seen it.
+
+    Before training, the rows are divided into folds, and for each fold a network trains on all others until it no
+    longer predicts held-out *given* labels better (``holdfast.evidence``): ``q_i``, the out-of-fold opinion about row
+    i. Bayes' rule with a transition matrix T makes it a posterior, ``p_ic`` in proportion to ``q'_ic T[c, y_i]``
+    (``functional/label_trust.py``). The network then trains on all rows towards ``(q_i + p_i) / 2``. For numbers
+    ``q_i`` replaces the targets that lie far from it.
+
+    The noise rate is not given to it, and no clean label is needed.
+
+    Shapes
+    ------
+    Opinions (N, q), labels (N,) or (N, q) -> targets (N, q).
+
+    Not from a paper: early stopping (Li et al., AISTATS 2020) in each fold of confident learning's cross-validation
+    (Northcutt et al., JAIR 2021), and training towards the posterior. docs/second-opinion.md explains it.
+
+    >>> SecondOpinion()
+    SecondOpinion()
+    """
+
+    name = "second-opinion"
+    uses_evidence = True
+    _target: Tensor
+
+    def begin(self, nets: Nets, data: Feed) -> None:
+        super().begin(nets, data)
+        if data.evidence is None:
+            raise HoldfastError(
+                "SecondOpinion needs the evidence of other networks; fit gathers it, and in a loop of your own set "
+                "feed.evidence to holdfast.evidence.cross_fit(...)"
+            )
+        self._target = noise_model(data.task).refined(data.evidence.to(data.device), data.y)
+
+    def plan(self, nets: Nets, data: Feed) -> Plan:
+        return Plan(torch.arange(len(data), device=data.device), target=self._target)

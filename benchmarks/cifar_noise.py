@@ -2,7 +2,7 @@
 
 20,000 images, the 4-layer network (159,082 parameters), 15 epochs, SGD at 0.1 with momentum, a learning rate that rises
 and falls to zero, random crops and flips; symmetric, asymmetric and instance-dependent noise of 40 %. Ordinary
-training, EMA refinement (the default) and CRUST, all with the settings they have on MNIST. The last line is one JSON
+training, EMA refinement and CRUST, all with the settings they have on MNIST. The last line is one JSON
 object with a key for each noise.
 
     python benchmarks/cifar_noise.py --data FOLDER                 three noises, one seed (--seeds for more)

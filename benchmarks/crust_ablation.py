@@ -2,7 +2,7 @@
 
 Table 2: CRUST inside observed or predicted classes, with and without mixing inside clusters, at symmetric noise of 20
 and 50 %; the same four with coresets of the most central examples, which is how the authors' code selects, in place of
-greedy medoids; what that code does; and EMA refinement, the default. Figure 1: fraction of right labels in the
+greedy medoids; what that code does; and EMA refinement. Figure 1: fraction of right labels in the
 coreset (central selection), accuracy on all training rows (true labels) and on the test rows, by epoch, for coresets of
 30, 50 and 70 % at 50 % noise. The paper used CIFAR-10 with ResNet-32; here it is the 784-256-10 network on MNIST, with
 Adam at 0.001 and 20 epochs, which is what was reduced.

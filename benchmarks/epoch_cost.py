@@ -1,7 +1,7 @@
 """What an epoch costs, as a ratio to ordinary training in the same run, on one thread.
 
 The 4-layer network on random 32x32 images: an epoch with a coreset of the most central half of the data (one forward
-pass over all rows, selection, training on half), and one of EMA refinement, the default, each beside an ordinary epoch.
+pass over all rows, selection, training on half), and one of EMA refinement, each beside an ordinary epoch.
 The epochs alternate, and the ratio of the medians is printed, of CPU time and of wall time. The last line is one JSON
 object of CPU ratios.
 """

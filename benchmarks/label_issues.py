@@ -1,7 +1,7 @@
 """Which labels are wrong: one robust run of Holdfast beside cleanlab with 5-fold cross-validation.
 
 Wrong labels are planted; each case trains the same kind of network for as many epochs in one run of PRL(L), of
-Co-PRL(L), of EMA refinement (the default), of CRUST and of ordinary training, whose ledgers say which labels are wrong,
+Co-PRL(L), of EMA refinement, of CRUST and of ordinary training, whose ledgers say which labels are wrong,
 and in five folds for cleanlab, whose best filter is chosen by looking at the true labels. No method is given the noise
 rate. Fashion-MNIST and MNIST: 784-256-10; CIFAR-10: 10,000 images, 4-layer CNN; adult and amazon_reviews: an MLP on
 encoded columns. Without cleanlab its rows are left out. The last line is one JSON object with a key for each case.
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from functools import partial
 from importlib.util import find_spec
@@ -67,10 +66,7 @@ OURS = WAYS[0]
 
 
 def load(options: argparse.Namespace, case: Case) -> Rows:
-    folder = options.data or os.environ.get("HOLDFAST_DATA")
-    if not folder:
-        raise SystemExit("name the folder with the data: --data FOLDER or HOLDFAST_DATA")
-    rows, _ = read(Path(folder) / case.data, label=case.label)
+    rows, _ = read(protocol.data_folder(options) / case.data, label=case.label)
     return rows if case.rows is None else rows.take(torch.arange(case.rows))
 
 

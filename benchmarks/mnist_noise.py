@@ -2,7 +2,7 @@
 
 784-256-10 ReLU network, Adam at 0.001, batches of 128, inputs in [0, 1], no augmentation; symmetric noise of 20, 50
 and 80 %, asymmetric noise of 40 %; the mean test accuracy of the last ten epochs beside the best epoch. Ordinary
-training, EMA refinement (the default) and CRUST, unless --methods names others; no method is given the noise rate. The
+training, EMA refinement and CRUST, unless --methods names others; no method is given the noise rate. The
 last line is one JSON object for --noise and --rate, by default symmetric 50 %.
 
     python benchmarks/mnist_noise.py --data FOLDER                 all four noises, 30 epochs, 3 seeds

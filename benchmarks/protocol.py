@@ -68,15 +68,20 @@ def prepare(options: argparse.Namespace) -> None:
         raise SystemExit(f"no method is called {', '.join(unknown)}; there are {', '.join(METHODS)}")
 
 
-def load(options: argparse.Namespace, name: str, rows: int | None = None) -> tuple[Rows, Rows]:
-    """A data set of the folder, with its own test rows; ``rows`` takes the first of the training rows."""
+def data_folder(options: argparse.Namespace) -> Path:
     folder = options.data or os.environ.get("HOLDFAST_DATA")
     if not folder:
         raise SystemExit("name the folder with the data: --data FOLDER or HOLDFAST_DATA")
+    return Path(folder)
+
+
+def load(options: argparse.Namespace, name: str, rows: int | None = None) -> tuple[Rows, Rows]:
+    """A data set of the folder, with its own test rows; ``rows`` takes the first of the training rows."""
+    folder = data_folder(options)
     for candidate in (f"{name}.npz", f"{name}_jpeg.npz", name):
-        if (Path(folder) / candidate).exists():
+        if (folder / candidate).exists():
             try:
-                train, test = read(Path(folder) / candidate)
+                train, test = read(folder / candidate)
             except HoldfastError as error:
                 raise SystemExit(str(error)) from None
             if test is None:

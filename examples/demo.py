@@ -6,14 +6,36 @@ import time
 from pathlib import Path
 
 import torch
+from matplotlib.figure import Figure
 from rich.console import Console
 from sklearn.datasets import load_digits
 
 import holdfast
 from holdfast.cli.compare import table_of
+from holdfast.compare import corrupted
 from holdfast.functional import Constant
 from holdfast.methods import DEFAULT, METHODS
+from holdfast.plots import save
 from holdfast.progress import Bar
+
+SHOWN = 5
+
+
+def suspects(run: holdfast.Run, rows: holdfast.Rows, path: Path) -> str:
+    """Draw the least trusted digits; say how many wrong labels were found."""
+    table = run.issues()
+    figure = Figure(figsize=(1.7 * SHOWN, 2.3), layout="constrained")
+    for axis, (_, line) in zip(figure.subplots(1, SHOWN), table.head(SHOWN).iterrows(), strict=True):
+        axis.imshow(rows.x[line["row"]][0], cmap="gray_r")
+        axis.set_title(f"given {line['given']}\nsuggested {line['suggested']}", fontsize=10)
+        axis.set_axis_off()
+    save(figure, path)
+    assert rows.truth is not None
+    wrong = (rows.y != rows.truth)[torch.tensor(table["row"].to_numpy())].numpy()
+    flag = table["flag"].to_numpy()
+    found, flagged = int((flag & wrong).sum()), int(flag.sum())
+    share = f"{found / max(1, flagged):.0%} of the {flagged} flagged are wrong"
+    return f"{found} of {int(wrong.sum())} wrong labels found; {share}. The {SHOWN} least trusted: {path}"
 
 
 def main() -> None:
@@ -44,7 +66,9 @@ def main() -> None:
     console = Console()
     console.print(f"{len(train)} digits, 40 % of their labels wrong; {len(test)} digits with right labels to test on")
     console.print(table_of(summary, percent=True))
-    console.print(f"picture: {out / 'curves.png'}   table: {out / 'summary.csv'}   runs: {out}")
+    run = holdfast.Run.records(out / f"{DEFAULT}-0")
+    console.print(suspects(run, corrupted(train, "symmetric", 0.4, 0), out / "suspects.png"), soft_wrap=True)
+    console.print(f"picture: {out / 'curves.png'}   table: {out / 'summary.csv'}   runs: {out}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,6 @@ x, held_x, y, held_y = train_test_split(x, y, random_state=0)
 rng = np.random.default_rng(0)
 given = np.where(rng.random(len(y)) < 0.3, rng.integers(0, 10, len(y)), y)
 
-search = GridSearchCV(RobustClassifier(epochs=10), {"method": ["standard", "ema-refinement"]}, cv=3).fit(x, given)
+search = GridSearchCV(RobustClassifier(epochs=10), {"method": ["standard", "second-opinion"]}, cv=3).fit(x, given)
 print(f"best by cross-validation on the given labels: {search.best_params_['method']}")
 print(f"accuracy on right labels: {search.score(held_x, held_y):.3f}")

@@ -186,7 +186,7 @@ def test_noise_then_fit_then_compare(arrays, tmp_path):
     )
     assert "±" in done.stdout
     summary = pd.read_csv(tmp_path / "c" / "summary.csv")
-    assert summary["method"].tolist() == ["standard", "ema-refinement"]
+    assert summary["method"].tolist() == ["standard", "second-opinion"]
     assert (tmp_path / "c" / "curves.png").stat().st_size > 10_000
     assert len(pd.read_csv(tmp_path / "c" / "runs.csv")) == 4
 

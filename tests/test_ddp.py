@@ -275,6 +275,7 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(bars, tmp_path):
     """First one of the two processes is killed, then the one that watches them; the third run goes through."""
     out, last = tmp_path / "run", tmp_path / "run" / "checkpoint" / "last.safetensors"
     words = f"fit {bars} --out {out} --net {__name__}:own_net --epochs 8 --batch-size 51 --seed 2 --augment --quiet"
+    words += " --method ema-refinement --no-evidence"
     command = [sys.executable, "-c", "from holdfast.cli import main; main()", *words.split()]
     command += ["--resume", "--device", "cpu", "--devices", "2", "--strategy", "ddp"]
     slow = {**os.environ, "PAUSE": "0.1"}
@@ -465,7 +466,7 @@ def test_the_command_line_takes_devices(bars, tmp_path):
     words = ["fit", str(bars), "--out", str(tmp_path / "run"), "--devices", "300", "--device", "cpu"]
     error = runner.invoke(app, words).exception
     assert isinstance(error, HoldfastError)
-    assert "300 processes cannot share a batch of 128" in str(error)
+    assert "300 processes cannot share a batch of 16" in str(error)
     assert not (tmp_path / "run").exists()
 
 

@@ -36,7 +36,7 @@ def test_the_demo_shows_the_default_ahead(tmp_path):
     import pandas as pd
 
     summary = pd.read_csv(out / "summary.csv", index_col="method")
-    assert summary.loc["ema-refinement", "last10"] > summary.loc["standard", "last10"] + 0.05
+    assert summary.loc["second-opinion", "last10"] > summary.loc["standard", "last10"] + 0.05
 
 
 def test_the_readme_shows_the_loop_of_the_example():

@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.feed import Feed, task_for
 from holdfast.fit import fit
 from holdfast.method import Method, Weigh
-from holdfast.types import Batch, Plan
+from holdfast.types import Batch, Evidence, Plan
 
 ROWS, WIDTH, CLASSES = 48, 6, 3
 SEED = 987_654_321
@@ -67,7 +67,8 @@ def _begun(method: Method, rows: Rows, batch_size: int = 12) -> tuple[Method, li
     ]
     if method.uses_evidence:
         noise = torch.rand(len(rows), feed.task.outputs, generator=torch.Generator().manual_seed(3))
-        feed.evidence = feed.task.expected(3 * feed.task.encode(feed.y) + noise)
+        opinion = feed.task.expected(3 * feed.task.encode(feed.y) + noise)
+        feed.evidence = Evidence(opinion, opinion)
     method.begin(nets, feed)
     method.before_epoch(nets, feed, 0, 10)
     return method, nets, feed

@@ -15,7 +15,7 @@ from holdfast.methods.huber import Huber
 from holdfast.noise_model import noise_model
 from holdfast.progress import Progress
 from holdfast.task import Classification
-from holdfast.types import Plan
+from holdfast.types import Evidence, Plan
 
 FOLDS = 4
 """Networks, each trained on all folds of the rows but one."""
@@ -23,19 +23,11 @@ PATIENCE = 3
 """Epochs without a better held-out loss after which all of them stop."""
 NEAR = 1.02
 """Epochs whose held-out loss is at most so many times the least one count towards the evidence."""
-STEPS = 64
-"""Batches are small enough for so many steps an epoch, where there are enough rows."""
-LEAST_BATCH = 16
 
 
 def most_epochs(epochs: int) -> int:
     """Epochs of the folds beside a training of so many: at most one and a half times its cost."""
     return max(1, int(1.5 * epochs / (FOLDS - 1)))
-
-
-def evidence_batch(rows: int, batch_size: int) -> int:
-    """Rows in a batch of the folds."""
-    return min(batch_size, max(LEAST_BATCH, rows // STEPS))
 
 
 def cross_fit(
@@ -44,12 +36,13 @@ def cross_fit(
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
     epochs: int,
     progress: Progress,
-) -> Tensor:
-    """(N, q) expectations for each row by a network trained on other rows alone: probabilities, or values.
+) -> Evidence:
+    """Ask networks trained on other rows alone what they expect of each row: probabilities, or values.
 
     The folds train side by side, an epoch each by turns, and stop when the *given* labels of held-out rows no longer
     become likelier: a network that memorises labels memorises those of its own rows and loses on these. So neither a
-    clean label nor the noise rate is needed to stop in time. Outputs of the epochs nearest to the best are averaged.
+    clean label nor the noise rate is needed to stop in time. Outputs of the epochs nearest to the best are averaged,
+    and so are, up to the best, those that networks made in training of the rows that they do see.
 
     Parameters
     ----------
@@ -60,7 +53,7 @@ def cross_fit(
 
     Shapes
     ------
-    Outputs (M, q) of the held-out rows of each fold -> (N, q).
+    Outputs (M, q) of the held-out rows of each fold -> evidence (N, q).
     """
     task, model = feed.task, noise_model(feed.task)
     fold = torch.empty(len(feed), dtype=torch.int64)
@@ -72,13 +65,16 @@ def cross_fit(
         methods.append(method)
         optimizers.append(optimizer(list(net.parameters())))
     near: list[tuple[float, Tensor]] = []
+    total = torch.zeros(len(feed), task.outputs, device=feed.device)
     best, since = torch.inf, 0
     for epoch in range(epochs):
         expected = torch.zeros(len(feed), task.outputs, device=feed.device)
         losses = torch.zeros(len(feed), device=feed.device)
         for number, (net, method, steps) in enumerate(zip(nets, methods, optimizers, strict=True)):
             for batch in feed.batches(Plan((fold != number).nonzero()[:, 0])):
-                method.step([net], batch, steps)
+                step = method.step([net], batch, steps)
+                if step.output is not None:
+                    total.index_add_(0, batch.index, task.expected(step.output.float()))
             rows = (fold == number).nonzero()[:, 0].to(feed.device)
             output = outputs_on(net, feed, rows)
             expected[rows], losses[rows] = task.expected(output), task.losses(output, feed.y[rows])
@@ -87,6 +83,9 @@ def cross_fit(
         near = [(other, held_out) for other, held_out in [*near, (loss, expected)] if other <= NEAR * min(best, loss)]
         since = 0 if loss < best else since + 1
         best = min(best, loss)
+        if since == 0:
+            learning = total / ((epoch + 1) * (len(nets) - 1))
         if since >= PATIENCE:
             break
-    return torch.stack([held_out for _, held_out in near]).mean(0)
+    averaged = torch.stack([held_out for _, held_out in near]).mean(0)
+    return Evidence(averaged, model.join(averaged, learning, feed.y))

@@ -17,11 +17,15 @@ from holdfast.functional.capture import penultimate
 from holdfast.functional.row_randomness import row_uniforms
 from holdfast.ranks import get_ranks
 from holdfast.task import Task, task_of
-from holdfast.types import Batch, Plan
+from holdfast.types import Batch, Evidence, Plan
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 Augments = Augment | Sequence[Augment]
 """One augmentation for every view of an example, or one for each view."""
+
+
+BATCH, LEAST_BATCH, STEPS = 128, 16, 64
+"""Rows in a batch where nobody says otherwise: at most and at least, and the steps an epoch should have."""
 
 
 class PadCropFlip:
@@ -87,7 +91,7 @@ class Feed:
 
     Attributes
     ----------
-    evidence: (N, q) what networks that have never seen the label of a row expect of it; None where none was gathered.
+    evidence: what networks that have never seen the label of a row say of it; None where they were not asked.
     """
 
     def __init__(
@@ -114,7 +118,7 @@ class Feed:
         self.device = torch.device(device)
         self.generator = torch.Generator().manual_seed(seed)
         self.ranks = get_ranks()
-        self.evidence: Tensor | None = None
+        self.evidence: Evidence | None = None
         self._chance = self.generator
         self._x = rows.x
         self._workers = workers
@@ -201,6 +205,15 @@ class Feed:
         if isinstance(self._x, Tensor):
             return (self._x[pick] for pick in picks)
         return iter(_loader(self._x, picks, self._workers)) if picks else iter(())
+
+
+def usual_batch(rows: int) -> int:
+    """Rows in a batch where nobody says otherwise: 128, or fewer, so that small data has enough steps.
+
+    >>> usual_batch(100_000), usual_batch(1_257), usual_batch(9)
+    (128, 19, 9)
+    """
+    return min(rows, BATCH, max(LEAST_BATCH, rows // STEPS))
 
 
 def task_for(rows: Rows) -> Task:

@@ -22,8 +22,8 @@ from holdfast import checkpoint
 from holdfast.config import RunConfig, optimizer_part, plain, plain_parts, reviewed_part, schedule_part
 from holdfast.data.rows import Rows, as_rows
 from holdfast.errors import Died, Diverged, HoldfastError
-from holdfast.evidence import FOLDS, cross_fit, evidence_batch, most_epochs
-from holdfast.feed import Augments, Feed, task_for
+from holdfast.evidence import FOLDS, cross_fit, most_epochs
+from holdfast.feed import Augments, Feed, task_for, usual_batch
 from holdfast.functional.schedules import Cosine, Schedule
 from holdfast.launch import check_devices, launch
 from holdfast.ledger import Ledger
@@ -37,6 +37,7 @@ from holdfast.run import Run, pretrained_body
 from holdfast.run_folder import RunFolder
 from holdfast.stop.rule import StopRule
 from holdfast.training import Training, bare, coverage, test_score, weights_of
+from holdfast.types import Evidence
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ class Job:
     engine: dict[str, Any]
     folder: RunFolder | None
     config: RunConfig
-    evidence: torch.Tensor | None
+    evidence: Evidence | None
+    asking: dict[str, float]
+    """Seconds that the evidence took."""
     tensorboard: bool
     watch: Watch | None
     going_on: bool = False
@@ -135,6 +138,7 @@ def fit(
     held_out = None if test is None else as_rows(test, like=rows)
     method, schedule = method or Method(), schedule or Cosine()
     evidence = (evidence or method.uses_evidence) and not rows.unlabelled
+    method.check_task(Feed(rows, batch_size=batch_size).task)  # before anything long begins
     torch.manual_seed(seed)
     if held_out is not None and rows.unlabelled:
         raise HoldfastError("rows without labels have no test score; pass watch (holdfast.contrastive.Probe)")
@@ -154,7 +158,7 @@ def fit(
     engine = {"accelerator": accelerator, "devices": devices, "precision": precision}
     job = Job(
         rows, held_out, _with_reviewed(method, rows, devices), stop, nets, optimizer, schedule, epochs, feeding, engine,
-        folder, config, None, tensorboard, watch, going_on=saved is not None,
+        folder, config, None, {}, tensorboard, watch, going_on=saved is not None,
     )  # fmt: skip
     if evidence:
         job.evidence = _evidence(job, net, pretrained, progress or Silent())
@@ -184,8 +188,8 @@ def _described(rows: Rows) -> dict[str, Any]:
     }
 
 
-def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, progress: Progress) -> torch.Tensor:
-    """What networks of the same kind, each trained on other rows, expect of each row; found again where it is kept.
+def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, progress: Progress) -> Evidence:
+    """What networks of the same kind, each trained on other rows, say of each row; found again where it is kept.
 
     It is gathered in this process, whatever number of them trains afterwards, and leaves no trace in any random state,
     so that a run that was stopped here begins here again and ends the same.
@@ -193,17 +197,20 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
     found = None if job.folder is None else job.folder.evidence()
     if found is not None:
         return found
-    seed, size = job.feeding["seed"], evidence_batch(len(job.rows), job.feeding["batch_size"])
+    wall, cpu = time.perf_counter(), time.process_time()
+    seed, size = job.feeding["seed"], min(usual_batch(len(job.rows)), job.feeding["batch_size"])
     fabric = _fabric({**job.engine, "devices": 1})
     with torch.random.fork_rng(devices=[]), progress as bar:
         torch.manual_seed(seed + 1)
         bar.phase("second opinions")
         _, nets = _networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, job.rows, pretrained)
         feed = Feed(job.rows, device=fabric.device, **{**job.feeding, "batch_size": size, "seed": seed + 1})
-        expected = cross_fit(feed, nets, job.optimizer, most_epochs(job.epochs), bar).cpu()
+        found = cross_fit(feed, nets, job.optimizer, most_epochs(job.epochs), bar)
+    evidence = Evidence(*(each.cpu() for each in found))
+    job.asking = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     if job.folder is not None:
-        job.folder.write_evidence(expected)
-    return expected
+        job.folder.write_evidence(evidence)
+    return evidence
 
 
 def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Training:
@@ -228,6 +235,8 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
             judged = training.judge(epoch)
             spent = sum(ranks.objects(time.process_time() - cpu))
             seconds = {"seconds": time.perf_counter() - wall, "cpu_seconds": spent}
+            if epoch == 0:
+                seconds = {name: value + job.asking.get(name, 0.0) for name, value in seconds.items()}
             line = {"epoch": float(epoch), "loss": loss, **coverage(plan, job.rows, model), **seconds}
             line |= judged
             if job.held_out is not None:
@@ -249,7 +258,9 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
 
 def _finish(job: Job, training: Training) -> Run:
     out = None if job.folder is None else job.folder.path
-    of_rows = {"source_index": job.rows.source_index, "reviewed": job.rows.reviewed, "evidence": job.evidence}
+    of_rows = {"source_index": job.rows.source_index, "reviewed": job.rows.reviewed}
+    if job.evidence is not None:
+        of_rows["evidence"] = job.evidence.joined
     ledger = {**training.ledger.arrays(), **{name: values for name, values in of_rows.items() if values is not None}}
     run = Run(training.predictor(), job.rows, training.history, ledger, job.config, out=out, stopped=training.stopped)
     if job.folder is not None:
@@ -314,7 +325,8 @@ def _networks(
 def _prepare(job: Job) -> Training:
     fabric, method = _fabric(job.engine), job.method
     feed = Feed(job.rows, device=fabric.device, **job.feeding)
-    feed.evidence = None if job.evidence is None else job.evidence.to(feed.device)
+    if job.evidence is not None:
+        feed.evidence = Evidence(*(each.to(feed.device) for each in job.evidence))
     nets = [fabric.to_device(net).train() for net in job.nets]
     method.begin(nets, feed)
     fabric.to_device(method)

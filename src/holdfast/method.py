@@ -48,8 +48,7 @@ class Method(Configurable):
 
     def begin(self, nets: Nets, data: Feed) -> None:
         """Once, before the first epoch."""
-        if not isinstance(data.task, self.requires):
-            raise HoldfastError(f"{type(self).__name__} {self.requires.wanted}")
+        self.check_task(data.task)
         if len(nets) != self.networks:
             raise HoldfastError(f"{type(self).__name__} trains {self.networks} network(s), not {len(nets)}")
         self._task = data.task
@@ -84,6 +83,11 @@ class Method(Configurable):
     def predictor(self, nets: Nets) -> nn.Module:
         """The network that predicts: evaluated, saved and returned."""
         return nets[0]
+
+    def check_task(self, task: Task) -> None:
+        """Refuse rows that it is not for."""
+        if not isinstance(task, self.requires):
+            raise HoldfastError(f"{type(self).__name__} {self.requires.wanted}")
 
     # What follows are no hooks: a loop calls them, and no method overrides them.
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.label_trust import label_trust
+from holdfast.functional.label_trust import joined_evidence, trust_in
 from holdfast.functional.noise_rate import UNSTABLE, label_noise_rate, target_noise_rate
 from holdfast.functional.posterior import (
     anchor_rows,
@@ -23,6 +23,7 @@ from holdfast.functional.posterior import (
 )
 from holdfast.functional.reduce import check_noise_rate
 from holdfast.task import Classification, Task
+from holdfast.types import Evidence
 
 Rate = float | Literal["auto"]
 """A noise rate, or "auto" to have it estimated."""
@@ -82,8 +83,12 @@ class NoiseModel(ABC):
         """How well held-out rows are predicted, from the loss of each against its given label, whatever the noise."""
 
     @abstractmethod
-    def refined(self, evidence: Tensor, y: Tensor) -> Tensor:
-        """(N, q) what to train each row towards, by its label and the evidence of networks that never saw it."""
+    def join(self, held_out: Tensor, learning: Tensor, y: Tensor) -> Tensor:
+        """(N, q) evidence about true labels, from networks that never saw those given and from networks that did."""
+
+    @abstractmethod
+    def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
+        """(N, q) what to train each row towards, by its label and the evidence about it."""
 
     @abstractmethod
     def still_learning(self, before: float, now: float, stability: float) -> bool:
@@ -130,10 +135,13 @@ class LabelNoise(NoiseModel):
     def held_out_loss(self, losses: Tensor) -> float:
         return float(losses.mean())
 
-    def refined(self, evidence: Tensor, y: Tensor) -> Tensor:
-        """Half posterior, half evidence: the posterior alone would have the network repeat what it is told twice."""
-        posterior = label_trust(evidence.cpu(), y.cpu()).posterior.to(evidence)
-        return (posterior + evidence) / 2
+    def join(self, held_out: Tensor, learning: Tensor, y: Tensor) -> Tensor:
+        return joined_evidence(held_out.cpu(), learning.cpu(), y.cpu()).to(held_out)
+
+    def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
+        """Half posterior, half what held-out networks expect, which is softer and smooths the posterior's mistakes."""
+        posterior = trust_in(evidence.joined.cpu(), y.cpu()).posterior
+        return (posterior.to(evidence.held_out) + evidence.held_out) / 2
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns
@@ -177,9 +185,12 @@ class TargetNoise(NoiseModel):
         """The median: the loss of a wrong target has no bound."""
         return float(losses.median())
 
-    def refined(self, evidence: Tensor, y: Tensor) -> Tensor:
+    def join(self, held_out: Tensor, learning: Tensor, y: Tensor) -> Tensor:
+        return held_out
+
+    def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
         """The evidence in place of targets that lie far from it."""
-        return torch.where(self.agrees(evidence, y)[:, None], y, evidence)
+        return torch.where(self.agrees(evidence.joined, y)[:, None], y, evidence.joined)
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """Always: the better the fit, the farther off the wrong targets lie."""

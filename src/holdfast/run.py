@@ -17,8 +17,7 @@ from holdfast.data.scale import unscaled
 from holdfast.data.source import read_again
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
-from holdfast.functional.label_trust import label_trust
-from holdfast.issues.find import ledger_table, ranked
+from holdfast.issues.find import ledger_table, ledger_trust, ranked
 from holdfast.issues.noise import Noise, noise_of
 from holdfast.nets import PROJECTED, build
 from holdfast.run_folder import RunFolder
@@ -188,16 +187,14 @@ class Run:
         if self.classes is None:
             raise HoldfastError("a regression has no transition matrix; run.issues() says which targets are wrong")
         y = self._evidence["given"]
-        return noise_of(label_trust(self._evidence["expected"], y), y, self.classes)
+        return noise_of(ledger_trust(self._evidence), y, self.classes)
 
     @property
     def _evidence(self) -> dict[str, Tensor]:
         """The ledger as it was kept on this machine, or an error where it tells too little."""
         if "expected" not in self._ledger:
             raise HoldfastError("the ledger of this run is from an older version and tells too little; train again")
-        kept = {name: value.cpu() for name, value in self._ledger.items()}
-        # Networks that have never seen a label know more about it than the one that has been trained on it.
-        return {**kept, "expected": kept["evidence"]} if "evidence" in kept else kept
+        return {name: value.cpu() for name, value in self._ledger.items()}
 
     def __repr__(self) -> str:
         end = f", {self.task.metric} {self.last:.4f}" if "test" in self.history else ""

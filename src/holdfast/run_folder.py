@@ -15,6 +15,7 @@ from holdfast import checkpoint
 from holdfast.config import RunConfig
 from holdfast.errors import HoldfastError
 from holdfast.files import read_tensors, write_tensors, write_text, written_aside
+from holdfast.types import Evidence
 
 START = "start.safetensors"
 MODEL = "model.safetensors"
@@ -67,12 +68,12 @@ class RunFolder:
         write_text(self.path / "run.json", config.to_json())
         return None
 
-    def write_evidence(self, evidence: Tensor) -> None:
-        """What other networks expect of each row; a run that goes on needs it again."""
-        write_tensors(self.path / EVIDENCE, {"evidence": evidence})
+    def write_evidence(self, evidence: Evidence) -> None:
+        """What other networks say of each row; a run that goes on needs it again."""
+        write_tensors(self.path / EVIDENCE, evidence._asdict())
 
-    def evidence(self) -> Tensor | None:
-        return read_tensors(self.path / EVIDENCE)[0]["evidence"] if (self.path / EVIDENCE).exists() else None
+    def evidence(self) -> Evidence | None:
+        return Evidence(**read_tensors(self.path / EVIDENCE)[0]) if (self.path / EVIDENCE).exists() else None
 
     def write_start(self, weights: dict[str, Tensor]) -> None:
         """The weights that training began with."""

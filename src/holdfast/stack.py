@@ -10,6 +10,7 @@ from torch import nn
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.method import Method
+from holdfast.task import Task
 from holdfast.types import Batch, Nets, Plan, Stage, Step
 
 
@@ -49,6 +50,10 @@ class Stack(Method):
 
     def __repr__(self) -> str:
         return f"Stack({', '.join(map(repr, self.parts()))})"
+
+    def check_task(self, task: Task) -> None:
+        for member in self.parts():
+            member.check_task(task)
 
     def begin(self, nets: Nets, data: Feed) -> None:
         super().begin(nets, data)

@@ -90,6 +90,15 @@ class Epoch(NamedTuple):
     """The learning rates of all steps so far, summed: the clock of gradient flow."""
 
 
+class Evidence(NamedTuple):
+    """What other networks say of each row."""
+
+    held_out: Tensor
+    """(N, q) what networks that have never seen the label of a row expect of it."""
+    joined: Tensor
+    """(N, q) that, joined with what networks expected while they learnt the label: evidence about the true one."""
+
+
 class Verdict(NamedTuple):
     """What a stop rule makes of an epoch."""
 

@@ -14,6 +14,7 @@ from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.data.source import Source
 from holdfast.errors import HoldfastError
+from holdfast.feed import usual_batch
 from holdfast.fit import fit as train
 from holdfast.methods import DEFAULT, METHODS
 from holdfast.methods.sample_selection import WithNoiseRate
@@ -63,7 +64,7 @@ def fit(
     test: o.Test = "0.2",
     net: o.Net = "auto",
     epochs: o.Epochs = 30,
-    batch_size: o.BatchSize = 128,
+    batch_size: o.BatchSize = None,
     optimizer: o.OptimizerOption = o.OptimizerName.adam,
     lr: o.LearningRate = None,
     schedule: o.ScheduleName = "cosine",
@@ -115,7 +116,7 @@ def fit(
         rows, held_out = source.load()
         how = {
             "stop": None if stop is None else lookup("stop rule", stop, STOPS, [])(), "net": net,
-            "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size,
+            "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size or usual_batch(len(rows)),
             "optimizer": o.optimizer_named(optimizer, lr), "schedule": o.schedule_named(schedule),
             "augment": o.augmentation(augment, rows), "evidence": evidence, "seed": seed, "precision": precision,
         }  # fmt: skip

@@ -55,7 +55,7 @@ Test = Annotated[
 ]
 Net = Annotated[str, typer.Option(help=f"{', '.join(NETS)}, or module.path:factory.")]
 Epochs = Annotated[int, typer.Option(help="Passes over the data.")]
-BatchSize = Annotated[int, typer.Option(help="Rows in a batch.")]
+BatchSize = Annotated[int | None, typer.Option(help="Rows in a batch; 128, or fewer for small data, if not given.")]
 OptimizerOption = Annotated[OptimizerName, typer.Option(help="Which optimizer.")]
 LearningRate = Annotated[float | None, typer.Option(help="Learning rate; 0.001 for adam and 0.1 for sgd if not given.")]
 ScheduleName = Annotated[str, typer.Option(help=f"Learning rate by share of training: {', '.join(SCHEDULES)}.")]

@@ -26,7 +26,7 @@ def pretrain(
     options: o.Settings = [],  # noqa: B006
     net: o.Net = "auto",
     epochs: o.Epochs = 100,
-    batch_size: o.BatchSize = 256,
+    batch_size: Annotated[int, typer.Option(help="Rows in a batch.")] = 256,
     lr: Annotated[float, typer.Option(help="Learning rate of SGD, falling along a cosine.")] = 0.03,
     watch: Annotated[
         int,

@@ -20,10 +20,12 @@ ROUNDS = 30
 """Of expectation maximisation, started from few wrong labels."""
 SAMPLE = 20_000
 """Rows on which the sharpness is sought."""
-SHARPNESS = (2.0, 5.0)
+SHARPNESS = (2.1, 5.0)
 """Bounds of the power to which evidence is raised. The likelihood of the given labels cannot find it: soft evidence and
-no noise explain them as well as sharp evidence and much noise. From 2 on is an assumption: true classes are nearly a
+no noise explain them as well as sharp evidence and much noise. From 2.1 on is an assumption: true classes are nearly a
 function of the input, so that most of the doubt of a network trained on noisy labels is noise."""
+JOINED, HALVINGS = (0.5, 10.0), 10
+"""Bounds of the power that joined evidence is raised to, and how often they are halved in search of it."""
 LEAST = 1e-6
 STAYS = 0.2
 """The part of a probability that stays where all of it looks like noise taken over: that of classes which resemble each
@@ -60,19 +62,58 @@ def label_trust(expected: Tensor, y: Tensor) -> Trust:
     >>> label_trust(expected, torch.tensor([0] * 29 + [1] * 31)).right(torch.tensor([0] * 29 + [1] * 31))[29] < 0.1
     tensor(True)
     """
-    expected = expected.double().clamp_min(0)
-    clean = torch.maximum(denoised_posterior(expected), STAYS * expected)
-    logs = (clean / clean.sum(1, keepdim=True)).clamp_min(LEAST).log()
-    chosen = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))[:SAMPLE]
-    some, given = logs[chosen], y[chosen]
+    logs = _denoised_logs(expected)
+    some, given = _sample(logs, y)
 
     def unlikely(sharpness: float) -> float:
         return -likelihood((some * sharpness).softmax(1), given)
 
     found = minimize_scalar(unlikely, bounds=SHARPNESS, method="bounded", options={"xatol": 0.02})
-    evidence = (logs * found.x).softmax(1)
+    return trust_in((logs * found.x).softmax(1), y)
+
+
+def trust_in(evidence: Tensor, y: Tensor) -> Trust:
+    """The same from evidence that is as sharp as it should be.
+
+    Shape: evidence (N, C) probabilities of the true classes, y (N,).
+    """
+    evidence = evidence.double()
     transition = fit_transition(evidence, y)
     return Trust(bayes(evidence, y, transition), transition, evidence)
+
+
+def joined_evidence(held_out: Tensor, learning: Tensor, y: Tensor) -> Tensor:
+    """(N, C) evidence of networks that never saw a label, joined with that of networks while they learnt it.
+
+    How soon a label is learnt says whether it is right, which a network that never sees it cannot say; but what is
+    learnt in the end leans to the given labels, right or wrong. So the mean of both decides which labels are likelier
+    wrong than others, and is sharpened until as many of them are wrong as the held-out evidence alone has it.
+
+    Shape: held_out (N, C) and learning (N, C) probabilities, y (N,) -> (N, C).
+    """
+    rate = 1 - float(label_trust(held_out, y).right(y).mean())
+    logs = _denoised_logs((held_out.double() + learning.double()) / 2)
+    some, given = _sample(logs, y)
+    low, high = JOINED
+    for _ in range(HALVINGS):
+        middle = (low * high) ** 0.5
+        found = trust_in((some * middle).softmax(1), given).right(given)
+        low, high = (middle, high) if 1 - float(found.mean()) < rate else (low, middle)
+    power = float((low * high) ** 0.5)
+    return (logs * power).softmax(1)
+
+
+def _denoised_logs(expected: Tensor) -> Tensor:
+    """(N, C) logarithms of the probabilities of true classes, freed of the noise that a network has taken over."""
+    expected = expected.double().clamp_min(0)
+    clean = torch.maximum(denoised_posterior(expected), STAYS * expected)
+    return (clean / clean.sum(1, keepdim=True)).clamp_min(LEAST).log()
+
+
+def _sample(logs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Some rows, enough to fit one number by."""
+    chosen = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))[:SAMPLE]
+    return logs[chosen], y[chosen]
 
 
 def fit_transition(

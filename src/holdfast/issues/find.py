@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from holdfast.data.scale import unscaled
-from holdfast.functional.label_trust import Trust, label_trust
+from holdfast.functional.label_trust import Trust, label_trust, trust_in
 from holdfast.issues.scorers import checked
 from holdfast.issues.targets import TargetTrust, target_trust
 
@@ -70,11 +70,19 @@ def class_table(trust: Trust, y: Tensor, names: Sequence[str]) -> pd.DataFrame:
     )
 
 
+def ledger_trust(ledger: Mapping[str, Tensor]) -> Trust:
+    """How far each label of a run can be trusted: by networks that have never seen it where they were asked, else by
+    what the network expected on average while it was trained on it."""
+    if "evidence" in ledger:
+        return trust_in(ledger["evidence"], ledger["given"])
+    return label_trust(ledger["expected"], ledger["given"])
+
+
 def ledger_table(ledger: Mapping[str, Tensor], names: Sequence[str] | None, recipe: Mapping[str, Any]) -> pd.DataFrame:
     """One line a row, in the order of the rows, from the ledger of a run; numbers have an interval beside them."""
-    y, expected = ledger["given"], ledger["expected"]
+    y, expected = ledger["given"], ledger.get("evidence", ledger["expected"])
     if names is not None:
-        table = class_table(label_trust(expected, y), y, names)
+        table = class_table(ledger_trust(ledger), y, names)
         table["why"] = reasons(ledger, table["suggested"].to_numpy(), table["flag"].to_numpy())
         return table
     table = _target_table(target_trust(expected, y), y, expected, recipe)
@@ -111,6 +119,8 @@ def reasons(ledger: Mapping[str, Tensor], suggested: Array | None, flag: Array) 
     stability = 1 - counts["changed"] / np.maximum(counts["seen"] - 1, 1)
     for k, row in enumerate(rows):
         parts = []
+        if "evidence" in ledger and suggested is not None:
+            parts.append(f"networks that never saw the label expect {suggested[row]}")
         if counts["trained"][k] and selected[k] < 0.5:
             parts.append(f"label selected in {selected[k]:.0%} of its batches")
         if against[k] >= 0.5:

@@ -61,7 +61,7 @@ class EMARefinement(Method):
     ----------
     likely: (N,) labels that are trained as given.
 
-    Not from a paper: a default that is not given the noise rate. docs/experiments/defaults.md says what was tried.
+    Not from a paper; it is not given the noise rate. docs/experiments/ema-refinement.md says what was tried.
 
     >>> EMARefinement(memory=0.8)
     EMARefinement(memory=0.8)

@@ -17,9 +17,9 @@ class SecondOpinion(Method):
 
     Before training, the rows are divided into folds, and for each fold a network trains on all others until it no
     longer predicts held-out *given* labels better (``holdfast.evidence``): ``q_i``, the out-of-fold opinion about row
-    i. Bayes' rule with a transition matrix T makes it a posterior, ``p_ic`` in proportion to ``q'_ic T[c, y_i]``
-    (``functional/label_trust.py``). The network then trains on all rows towards ``(q_i + p_i) / 2``. For numbers
-    ``q_i`` replaces the targets that lie far from it.
+    i. Joined with what networks expected of a row while they learnt it, and by Bayes' rule with a transition matrix T,
+    it becomes a posterior, ``p_ic`` in proportion to ``q'_ic T[c, y_i]`` (``functional/label_trust.py``). The network
+    then trains on all rows towards ``(q_i + p_i) / 2``. For numbers ``q_i`` replaces the targets that lie far from it.
 
     The noise rate is not given to it, and no clean label is needed.
 
@@ -45,7 +45,7 @@ class SecondOpinion(Method):
                 "SecondOpinion needs the evidence of other networks; fit gathers it, and in a loop of your own set "
                 "feed.evidence to holdfast.evidence.cross_fit(...)"
             )
-        self._target = noise_model(data.task).refined(data.evidence.to(data.device), data.y)
+        self._target = noise_model(data.task).refined(data.evidence, data.y)
 
     def plan(self, nets: Nets, data: Feed) -> Plan:
         return Plan(torch.arange(len(data), device=data.device), target=self._target)

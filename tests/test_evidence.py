@@ -1,0 +1,182 @@
+"""Evidence of networks that have never seen a label, and what becomes of it."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.optim import Adam
+
+from holdfast import Feed, HoldfastError, Method, Rows, Run, SecondOpinion, check_method, fit
+from holdfast.evidence import FOLDS, cross_fit, most_epochs
+from holdfast.functional.label_trust import joined_evidence, label_trust, trust_in
+from holdfast.functional.row_randomness import row_uniforms
+from holdfast.noise import symmetric
+from holdfast.progress import Silent
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_the_contract_holds(regression):
+    check_method(SecondOpinion(), regression=regression)
+
+
+def clusters(n=1200, rate=0.3, classes=4, seed=0):
+    source = torch.Generator().manual_seed(seed)
+    truth = torch.arange(n) % classes
+    x = 0.6 * torch.randn(classes, 20, generator=source)[truth] + torch.randn(n, 20, generator=source)
+    return Rows(x, symmetric(truth, rate, classes, seed=1).labels, tuple("abcd"[:classes]), truth=truth)
+
+
+def small_net(outputs=4):
+    return nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, outputs))
+
+
+class Recorder(nn.Module):
+    """Remembers the inputs that it was trained on."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = small_net()
+        self.trained = []
+
+    def forward(self, x):
+        if self.training:
+            self.trained.append(x[:, 0].detach().clone())
+        return self.net(x)
+
+
+def test_no_network_speaks_of_a_row_that_it_was_trained_on():
+    rows = clusters(400)
+    feed, nets = Feed(rows, batch_size=20, seed=3), [Recorder() for _ in range(FOLDS)]
+    seen = []
+
+    class Watched(type(feed)):
+        def chunks(self, index):
+            seen.append(index)
+            return super().chunks(index)
+
+    feed.__class__ = Watched
+    cross_fit(feed, nets, lambda p: Adam(p, 1e-2), 2, Silent())
+    order = row_uniforms(400, 3, -1).argsort()
+    for number, net in enumerate(nets):
+        asked = seen[number]
+        assert sorted(asked.tolist()) == sorted(order[number::FOLDS].tolist())
+        assert not set(torch.cat(net.trained).tolist()) & set(rows.x[asked, 0].tolist())
+        assert len(set(torch.cat(net.trained).tolist())) == 300
+    assert len(seen) == 2 * FOLDS
+
+
+def test_folds_stop_when_held_out_labels_become_less_likely():
+    rows = clusters(600, rate=0.4)
+    feed, epochs = Feed(rows, batch_size=16), []
+
+    class Counted(Silent):
+        def at(self, done, of):
+            epochs.append(done)
+
+    nets = [nn.Sequential(nn.Linear(20, 512), nn.ReLU(), nn.Linear(512, 4)) for _ in range(FOLDS)]
+    evidence = cross_fit(feed, nets, lambda p: Adam(p, 3e-3), 40, Counted())
+    assert 4 <= max(epochs) < 20
+    assert (evidence.held_out.argmax(1) == rows.truth).double().mean() > 0.75
+    torch.testing.assert_close(evidence.held_out.sum(1), torch.ones(600))
+    assert not torch.equal(evidence.joined, evidence.held_out)
+
+
+def test_the_cost_is_at_most_one_and_a_half_trainings():
+    for epochs in (1, 2, 10, 30, 100):
+        assert most_epochs(epochs) * (FOLDS - 1) <= max(FOLDS - 1, 1.5 * epochs)
+
+
+@pytest.mark.parametrize(("rate", "gain", "least"), [(0.1, -0.01, 0.7), (0.4, 0.02, 0.85)])
+def test_the_default_finds_wrong_labels_and_learns_the_right_ones(rate, gain, least):
+    rows = clusters(1600, rate)
+    test = clusters(1600, 0.0)
+    wrong = (rows.y != rows.truth).numpy()
+    opinion = fit(Rows(rows.x, rows.y, rows.classes), SecondOpinion(), small_net(), test=test, epochs=30, batch_size=25)
+    ordinary = fit(rows, Method(), small_net(), test=test, epochs=30, batch_size=25)
+    assert opinion.history["test"].iloc[-1] > ordinary.history["test"].iloc[-1] + gain
+    flag = opinion.issue_table()["flag"].to_numpy()
+    f1 = 2 * (flag & wrong).sum() / (flag.sum() + wrong.sum())
+    assert f1 > least
+    assert opinion.noise().rate[0] == pytest.approx(wrong.mean(), abs=0.04)
+
+
+def test_numbers_far_from_what_others_expect_are_replaced():
+    source = torch.Generator().manual_seed(0)
+    x = torch.randn(600, 5, generator=source)
+    truth = (x @ torch.tensor([1.0, -1.0, 0.5, 0.0, 0.2]))[:, None]
+    y = truth.clone()
+    y[::7] += 15
+    net = nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Linear(32, 1))
+    run = fit(Rows(x, y), SecondOpinion(), net, epochs=30, batch_size=16, optimizer=lambda p: Adam(p, 3e-3))
+    assert np.abs(run.predict(x) - truth.numpy()).mean() < 0.3
+    table = run.issue_table()
+    assert table["flag"][::7].mean() > 0.95
+    assert table["flag"].mean() < 0.25
+
+
+def test_any_method_can_be_given_evidence(tmp_path):
+    rows = clusters(400)
+    run = fit(rows, Method(), small_net(), evidence=True, epochs=4, batch_size=20, out=tmp_path / "run")
+    plain = fit(rows, Method(), small_net(), epochs=4, batch_size=20)
+    assert "evidence_0" in run.ledger
+    assert "evidence_0" not in plain.ledger
+    assert not run.issue_table()["trust"].equals(plain.issue_table()["trust"])
+    loaded = Run.records(tmp_path / "run")
+    assert loaded.issue_table()["trust"].tolist() == run.issue_table()["trust"].tolist()
+    first = loaded.issues().iloc[0]
+    assert first["why"].startswith(f"networks that never saw the label expect {first['suggested']}")
+    # Asking others leaves no trace in the training itself.
+    torch.manual_seed(0)
+    one = fit(rows, Method(), "mlp", epochs=2, batch_size=20, evidence=True)
+    two = fit(rows, Method(), "mlp", epochs=2, batch_size=20)
+    for name, value in one.net.state_dict().items():
+        assert torch.equal(value, two.net.state_dict()[name])
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("moment", ["asking", "training"])
+def test_a_run_that_was_stopped_ends_the_same(tmp_path, moment):
+    rows = clusters(300)
+
+    def train(folder, **more):
+        settings = {"epochs": 4, "batch_size": 20, "seed": 2, "out": tmp_path / folder, **more}
+        return fit(rows, SecondOpinion(), "mlp", **settings)
+
+    class Breaking(Silent):
+        def at(self, done, of):
+            if done > 1:
+                raise Stopped
+
+    def breaking(epoch, net):
+        if epoch == 1:
+            raise Stopped
+        return {}
+
+    whole = train("whole")
+    with pytest.raises(Stopped):
+        train("part", **({"progress": Breaking()} if moment == "asking" else {"watch": breaking}))
+    part = train("part", resume=True)
+    for name, value in whole.net.state_dict().items():
+        assert torch.equal(value, part.net.state_dict()[name])
+    assert whole.ledger.equals(part.ledger)
+
+
+def test_a_loop_of_ones_own_must_ask_first(blobs):
+    with pytest.raises(HoldfastError, match="needs the evidence of other networks"):
+        SecondOpinion().begin([nn.Linear(2, 3)], Feed(blobs))
+
+
+def test_joined_evidence_has_the_rate_of_what_is_held_out():
+    source = torch.Generator().manual_seed(0)
+    truth = torch.arange(3000) % 3
+    y = symmetric(truth, 0.3, 3, seed=2).labels
+    held_out = (2 * torch.eye(3)[truth] + torch.randn(3000, 3, generator=source)).softmax(1)
+    learning = (held_out + 0.2 * torch.eye(3)[y]) / 1.2
+    joined = joined_evidence(held_out, learning, y)
+    alone = label_trust(held_out, y).right(y)
+    assert float(trust_in(joined, y).right(y).mean()) == pytest.approx(float(alone.mean()), abs=0.01)
+    unmatched = label_trust((held_out + learning) / 2, y).right(y)
+    assert float(unmatched.mean()) > float(alone.mean()) + 0.01

@@ -5,8 +5,8 @@ trains as the command line does, with its 30 epochs and batches; beside it ordin
 the true ones, other methods if --methods names them, and cleanlab on five folds of the same network where it is
 installed. ``gap_closed`` is (default - ordinary) / (true labels - ordinary), last epoch. ``cost`` is the CPU time of
 the default in ordinary trainings. Networks are those of the command line, but for MNIST and Fashion-MNIST an MLP in
-place of the CNN, for the time it takes. Constants of the default were chosen on the cases marked ``chosen``; the others took
-no part. The last line is one JSON object with a key for each case and ``mean_gap_closed``.
+place of the CNN, for the time it takes. Constants of the default were chosen on the cases marked ``chosen``; the others
+took no part. The last line is one JSON object with a key for each case and ``mean_gap_closed``.
 
     python benchmarks/suite.py --data FOLDER             all cases
     python benchmarks/suite.py --data FOLDER --quick     the small ones
@@ -205,8 +205,8 @@ def by_cleanlab(rows: Rows, trial: Trial) -> dict[str, Any]:
     for k in range(5):
         some, others = (torch.from_numpy(np.flatnonzero(at)) for at in (fold != k, fold == k))
         done = fit(
-            rows.take(some), Method(), CASES[trial.case].net, epochs=trial.epochs, batch_size=usual_batch(len(some)), seed=trial.seed,
-            augment=augmentation(rows), device="cpu",
+            rows.take(some), Method(), CASES[trial.case].net, epochs=trial.epochs, batch_size=usual_batch(len(some)),
+            seed=trial.seed, augment=augmentation(rows), device="cpu",
         )  # fmt: skip
         probs[others.numpy()] = done.probabilities(rows.x[others]).double().numpy()
     probs /= probs.sum(1, keepdims=True)

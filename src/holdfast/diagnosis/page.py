@@ -97,8 +97,8 @@ def _percent(share: float) -> str:
 def _excess(met: float, right: float) -> str:
     """Whether more labels are met than are right: the others are memorised."""
     if met > right + 0.01:
-        return f": at least {_percent(met - right)} of all labels are wrong and learnt by heart."
-    return ": nothing says that wrong ones were learnt by heart."
+        return f": at least {_percent(met - right)} of all labels are wrong and memorised."
+    return ": nothing says that wrong ones were memorised."
 
 
 def _information(diagnosis: Diagnosis) -> str:
@@ -110,7 +110,7 @@ def _information(diagnosis: Diagnosis) -> str:
     if len(labels) == 1:
         return f"{sentence}. No row is distrusted, so there is nothing to compare with."
     after = f"{_percent(labels[1])} and {_percent(residuals[1])}"
-    return f"{sentence}; of the trusted rows alone {after}. What lies outside can only be fitted by learning by heart."
+    return f"{sentence}; of the trusted rows alone {after}. What lies outside can only be fitted by memorising."
 
 
 def _line(axis: Axes, x: np.ndarray, y: np.ndarray, xlabel: str, ylabel: str) -> None:

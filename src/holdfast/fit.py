@@ -138,11 +138,11 @@ def fit(
     held_out = None if test is None else as_rows(test, like=rows)
     method, schedule = method or Method(), schedule or Cosine()
     evidence = (evidence or method.uses_evidence) and not rows.unlabelled
-    method.check_task(Feed(rows, batch_size=batch_size).task)  # before anything long begins
     torch.manual_seed(seed)
     if held_out is not None and rows.unlabelled:
         raise HoldfastError("rows without labels have no test score; pass watch (holdfast.contrastive.Probe)")
     spec, nets = _networks(net, method.networks, rows, pretrained)
+    method.check_task(Feed(rows, batch_size=batch_size).task)  # before anything long begins
     folder = None if out is None else RunFolder(Path(out))
     config = RunConfig(
         call=repr(method), method=plain(method), stop=plain(stop), evidence=evidence, net=spec,

@@ -1,4 +1,4 @@
-"""Labels learnt by heart, where it is known how many."""
+"""Memorised labels, where it is known how many."""
 
 import pytest
 import torch

@@ -127,6 +127,7 @@ def test_a_configuration_runs_no_code_and_suffers_no_contradiction(bars, tmp_pat
         ({"net": "evil:factory"}, "--net evil:factory if you trust it"),
         ({"method": {"name": "evil:Method", "settings": {}}}, "evil:Method, which Holdfast cannot make again"),
         ({"optimizer": {"name": "os:system", "settings": {}}}, "os:system, which Holdfast cannot make again"),
+        ({"method": {"name": "PRLL", "settings": {"speed": 3}}}, "does not fit PRLL"),
         ({"source": {}}, "rows in memory"),
         ({"source": {**config["source"], "reading": {"trust_pickle": True}}}, "--trust-pickle instead"),
     ):

@@ -19,7 +19,7 @@ from holdfast.fit import fit as train
 from holdfast.methods import DEFAULT, METHODS
 from holdfast.methods.sample_selection import WithNoiseRate
 from holdfast.plots import curves, residuals
-from holdfast.rebuild import augment_of, method_of, optimizer_of, schedule_of, stop_of
+from holdfast.rebuild import optimizer_of, remake
 from holdfast.registry import lookup
 from holdfast.run import Run
 from holdfast.stop import STOPS
@@ -101,11 +101,11 @@ def fit(
         source = _source_of(made, data)
         rows, held_out = source.load()
         how: dict[str, Any] = {
-            "stop": stop_of(made), "net": _net_of(made, net), "pretrained": made.pretrained, "epochs": made.epochs,
-            "batch_size": made.batch_size, "optimizer": optimizer_of(made), "schedule": schedule_of(made),
-            "augment": augment_of(made), "evidence": made.evidence, "seed": made.seed, "precision": made.precision,
+            "stop": remake(made.stop), "net": _net_of(made, net), "pretrained": made.pretrained, "epochs": made.epochs,
+            "batch_size": made.batch_size, "optimizer": optimizer_of(made), "schedule": remake(made.schedule),
+            "augment": remake(made.augment), "evidence": made.evidence, "seed": made.seed, "precision": made.precision,
         }  # fmt: skip
-        trainer, title = method_of(made), made.method["name"]
+        trainer, title = remake(made.method), made.method["name"]
     else:
         if data is None:
             raise HoldfastError("name the data to train on, such as: holdfast fit people.csv --label income")

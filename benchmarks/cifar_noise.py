@@ -64,9 +64,9 @@ def main() -> None:
                     "seed": seed,
                 }
                 lines.append(results.get(asked, partial(trial, method, noise, seed)))
-            told = protocol.mean(lines, ("last", "last10", "best", "purity", "coverage", "seconds"))
-            report.setdefault(noise, {})[method] = told
-            print(f"{noise} {options.rate:.0%} {method}: {told}")
+            figures = protocol.mean(lines, ("last", "last10", "best", "purity", "coverage", "seconds"))
+            report.setdefault(noise, {})[method] = figures
+            print(f"{noise} {options.rate:.0%} {method}: {figures}")
     protocol.close(report)
 
 

@@ -128,10 +128,10 @@ def main() -> None:
                     "seed": seed,
                 }
                 lines.append(results.get(asked, partial(line, rows, test, name, rate, seed, epochs)))
-            told = protocol.mean(lines, ("last10", "best", "purity"))
+            figures = protocol.mean(lines, ("last10", "best", "purity"))
             published = PAPER.get(name, (None, None))[rate == 0.5]
-            print(f"{name}, {rate:.0%}: {told}; published on CIFAR-10: {published or '-'}")
-            report[f"{name} {rate:.0%}"] = told
+            print(f"{name}, {rate:.0%}: {figures}; published on CIFAR-10: {published or '-'}")
+            report[f"{name} {rate:.0%}"] = figures
     histories = {
         fraction: trained(rows, test, central(fraction=fraction, partners=1), 0.5, 0, epochs, f"{fraction:.0%}")
         for fraction in (0.3, 0.5, 0.7)

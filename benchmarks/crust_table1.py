@@ -245,7 +245,7 @@ def table(own: pd.DataFrame, beside: dict[str, Any]) -> str:
         for kind, rate in noises:
             here = lines[(lines["noise"] == kind) & (lines["rate"] == rate)]
             note = f"; published {beside[name][ORDER.index((kind, rate))]}" if name in beside else ""
-            last, best = protocol.said(here["last10"]), protocol.said(here["best"])
+            last, best = protocol.mean_and_spread(here["last10"]), protocol.mean_and_spread(here["best"])
             cells.append(f"{last} (best {best}{note})" if len(here) else "-")
         out.append(f"| {NAMES[name]} | " + " | ".join(cells) + f" | {lines['cpu_seconds'].mean():.0f} |")
     return "\n".join(out) + "\n"

@@ -112,11 +112,11 @@ def figure1(options: argparse.Namespace, results: Path) -> Numbers:
     shares = (0.0, 0.5) if options.quick else (0.0, 0.2, 0.4, 0.6, 0.8)
     rows, epochs = (50_000, 200) if options.paper else (200, 6) if options.quick else (1000, 25)
     epochs = options.epochs or epochs
-    held = protocol.Results(results / "early_stopping_figure1.csv", options.fresh)
+    stored = protocol.Results(results / "early_stopping_figure1.csv", options.fresh)
     lines = []
     for share in shares:
         asked = {"share": share, "rows": rows, "epochs": epochs}
-        line = held.get(asked, partial(train_wide, options, asked))
+        line = stored.get(asked, partial(train_wide, options, asked))
         given = split(line["given"])
         at = stop_at(given, 1 - 0.9 * share)
         for when, epoch in (("early", at), ("end", len(given) - 1)):
@@ -154,11 +154,11 @@ def figure3(options: argparse.Namespace, results: Path) -> Numbers:
     shares = (0.0, 0.5) if options.quick else (0.0, 0.25, 0.5)
     rows, epochs = (200, 8) if options.quick else (3000, 12)
     epochs = options.epochs or epochs
-    held = protocol.Results(results / "early_stopping_figure3.csv", options.fresh)
+    stored = protocol.Results(results / "early_stopping_figure3.csv", options.fresh)
     found = {}
     for share in shares:
         asked = {"share": share, "rows": rows, "epochs": epochs}
-        found[share] = held.get(asked, partial(train_wide, options, asked))
+        found[share] = stored.get(asked, partial(train_wide, options, asked))
 
     from matplotlib.figure import Figure
 
@@ -200,7 +200,7 @@ def trained_resnet(
 def figure4(options: argparse.Namespace, results: Path) -> Numbers:
     rows, epochs = (50_000, 30) if options.paper else (1000, 3) if options.quick else (5000, 12)
     epochs = options.epochs or epochs
-    held = protocol.Results(results / "early_stopping_figure4.csv", options.fresh)
+    stored = protocol.Results(results / "early_stopping_figure4.csv", options.fresh)
     bins = np.linspace(0, 6, 49)
 
     def make(share: float) -> Numbers:
@@ -221,18 +221,18 @@ def figure4(options: argparse.Namespace, results: Path) -> Numbers:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.2, 3.4), layout="constrained")
-    said: Numbers = {}
+    figures: Numbers = {}
     for axis, share in zip(figure.subplots(1, 2), (0.3, 0.5), strict=True):
         asked = {"share": share, "rows": rows, "epochs": epochs}
-        line = held.get(asked, partial(make, share))
-        said[f"auroc_{round(100 * share)}"] = line["auroc"]
+        line = stored.get(asked, partial(make, share))
+        figures[f"auroc_{round(100 * share)}"] = line["auroc"]
         for name, colour in (("clean", COLOURS[0]), ("corrupted", COLOURS[1])):
             axis.stairs(split(line[name]), bins, color=colour, fill=True, alpha=0.65, label=name)
         axis.set(title=f"{share:.0%} of the labels drawn anew", xlabel="cross entropy", ylabel="training rows")
         axis.legend(frameon=False)
         tidy(axis)
     save(figure, results / "early_stopping_figure4.png")
-    return said
+    return figures
 
 
 def figure5(options: argparse.Namespace, results: Path) -> Numbers:
@@ -244,7 +244,7 @@ def figure5(options: argparse.Namespace, results: Path) -> Numbers:
         else (5000, 12, 1000, 5000)
     )
     epochs = options.epochs or epochs
-    held = protocol.Results(results / "early_stopping_figure5.csv", options.fresh)
+    stored = protocol.Results(results / "early_stopping_figure5.csv", options.fresh)
     made: list[tuple[nn.Module, Rows, nn.Module]] = []
 
     def make(when: str, outputs: str, count: int) -> Numbers:
@@ -260,7 +260,7 @@ def figure5(options: argparse.Namespace, results: Path) -> Numbers:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.2, 3.4), layout="constrained")
-    said: Numbers = {}
+    figures: Numbers = {}
     for axis, (outputs, count) in zip(figure.subplots(1, 2), (("all", some), ("correct", many)), strict=True):
         for when, colour in (("start", COLOURS[1]), ("end", COLOURS[0])):
             asked = {
@@ -270,9 +270,9 @@ def figure5(options: argparse.Namespace, results: Path) -> Numbers:
                 "rows": rows,
                 "epochs": epochs,
             }
-            line = held.get(asked, partial(make, when, outputs, count))
+            line = stored.get(asked, partial(make, when, outputs, count))
             values = split(line["values"])
-            said[f"{outputs}_{when}"] = int(line["above"])
+            figures[f"{outputs}_{when}"] = int(line["above"])
             label = f"{'at the start' if when == 'start' else 'trained'}: {line['above']} above a tenth"
             axis.semilogy(range(1, len(values) + 1), values / values[0], color=colour, label=label)
         axis.axhline(0.1, color="black", linewidth=0.8, linestyle=":")
@@ -281,7 +281,7 @@ def figure5(options: argparse.Namespace, results: Path) -> Numbers:
         axis.legend(frameon=False)
         tidy(axis)
     save(figure, results / "early_stopping_figure5.png")
-    return said
+    return figures
 
 
 def two_clusters(seed: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -305,7 +305,7 @@ def two_clusters(seed: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def figure6(options: argparse.Namespace, results: Path) -> Numbers:
     steps, seeds = (500, 1) if options.quick else (4500, options.seeds or 5)
-    held = protocol.Results(results / "early_stopping_figure6.csv", options.fresh)
+    stored = protocol.Results(results / "early_stopping_figure6.csv", options.fresh)
     moments = [m for m in (80, 4500) if m <= steps] if not options.quick else [80, 500]
     bins = np.linspace(0, 1.5, 46)
 
@@ -334,7 +334,7 @@ def figure6(options: argparse.Namespace, results: Path) -> Numbers:
                 line[f"{name}_{moment}"] = " ".join(map(str, counts.tolist()))
         return line
 
-    lines = [held.get({"seed": seed, "steps": steps}, partial(make, seed)) for seed in range(seeds)]
+    lines = [stored.get({"seed": seed, "steps": steps}, partial(make, seed)) for seed in range(seeds)]
 
     from matplotlib.figure import Figure
 
@@ -355,19 +355,19 @@ def figure6(options: argparse.Namespace, results: Path) -> Numbers:
     for axis in (first, *rest):
         tidy(axis)
     save(figure, results / "early_stopping_figure6.png")
-    said: Numbers = {"flipped": round(float(np.mean([line["flipped"] for line in lines])), 4)}
+    figures: Numbers = {"flipped": round(float(np.mean([line["flipped"] for line in lines])), 4)}
     for moment in moments:
         for name in ("true", "given"):
             values = [line[f"{name}_{moment}"] for line in lines]
-            said[f"{name}_error_{moment}"] = round(float(np.mean(values)), 4)
-        said[f"distance_{moment}"] = round(float(np.mean([line[f"distance_{moment}"] for line in lines])), 2)
-    return said
+            figures[f"{name}_error_{moment}"] = round(float(np.mean(values)), 4)
+        figures[f"distance_{moment}"] = round(float(np.mean([line[f"distance_{moment}"] for line in lines])), 2)
+    return figures
 
 
 def rules(options: argparse.Namespace, results: Path) -> Numbers:
     rows, epochs, seeds = (5000, 15, 1) if options.quick else (60_000, 40, options.seeds or 3)
     epochs = options.epochs or epochs
-    held = protocol.Results(results / "early_stopping_rules.csv", options.fresh)
+    stored = protocol.Results(results / "early_stopping_rules.csv", options.fresh)
 
     def make(rule: str, kind: str, rate: float, seed: int) -> Numbers:
         data, test = protocol.load(options, "mnist", rows)
@@ -392,17 +392,17 @@ def rules(options: argparse.Namespace, results: Path) -> Numbers:
         for seed in range(seeds if (kind, rate) == ("symmetric", 0.5) else 1):
             for rule in ("none", *RULES) if (kind, rate) == ("symmetric", 0.5) else ("none", "distance"):
                 asked = {"rule": rule, "noise": kind, "rate": rate, "seed": seed, "rows": rows, "epochs": epochs}
-                line = held.get(asked, partial(make, rule, kind, rate, seed))
+                line = stored.get(asked, partial(make, rule, kind, rate, seed))
                 lines.append({**asked, **line})
     table = pd.DataFrame(lines)
     best = table[table["rule"] == "none"].set_index(["noise", "rate", "seed"])["best"]
     table["ordinary best"] = [best.loc[key] for key in zip(table["noise"], table["rate"], table["seed"], strict=True)]
     print(table[["noise", "rate", "seed", "rule", "kept", "ended", "score", "ordinary best"]].to_string(index=False))
     half = table[(table["noise"] == "symmetric") & (table["rate"] == 0.5)]
-    said: Numbers = {"best": round(float(half["ordinary best"].mean()), 2)}
+    figures: Numbers = {"best": round(float(half["ordinary best"].mean()), 2)}
     for rule in ("none", *RULES):
-        said[rule] = round(float(half[half["rule"] == rule]["score"].mean()), 2)
-    return said
+        figures[rule] = round(float(half[half["rule"] == rule]["score"].mean()), 2)
+    return figures
 
 
 def main() -> None:
@@ -411,11 +411,11 @@ def main() -> None:
     options = parser.parse_args()
     protocol.prepare(options)
     makers = {"1": figure1, "3": figure3, "4": figure4, "5": figure5, "6": figure6, "rules": rules}
-    said = {}
+    figures = {}
     for name in options.figure or FIGURES:
         print(f"{name if name == 'rules' else f'figure {name}'} ...", flush=True)
-        said[f"figure_{name}" if name != "rules" else name] = makers[name](options, options.results)
-    protocol.close(said)
+        figures[f"figure_{name}" if name != "rules" else name] = makers[name](options, options.results)
+    protocol.close(figures)
 
 
 if __name__ == "__main__":

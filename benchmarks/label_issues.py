@@ -99,11 +99,11 @@ def by_folds(rows: Rows, case: Case, epochs: int, seed: int) -> dict[str, Any]:
     fold = np.random.default_rng(seed).permutation(len(y)) % FOLDS
     start = time.process_time()
     for k in range(FOLDS):
-        some, held = (torch.from_numpy(np.flatnonzero(at)) for at in (fold != k, fold == k))
+        some, held_out = (torch.from_numpy(np.flatnonzero(at)) for at in (fold != k, fold == k))
         net = network(rows, case, seed)
         run = fit(rows.take(some), Method(), net, epochs=epochs, seed=seed, device="cpu", progress=Bar(f"fold {k + 1}"))
         assert isinstance(rows.x, torch.Tensor)
-        probs[held] = run.probabilities(rows.x[held]).double().numpy()
+        probs[held_out] = run.probabilities(rows.x[held_out]).double().numpy()
     probs /= probs.sum(1, keepdims=True)
     flags = {name: find_label_issues(y, probs, filter_by=name, n_jobs=1) for name in FILTERS}
     quality = {
@@ -141,12 +141,12 @@ def calibration(rows: Rows, trust: Array) -> dict[str, Any]:
         for k in range(10)
         if (place == k).sum() >= 20
     ]
-    mean = sum(abs(said - found) * count for said, found, count in curve) / sum(count for *_, count in curve)
-    worst = max(abs(said - found) for said, found, _ in curve)
+    mean = sum(abs(expected - found) * count for expected, found, count in curve) / sum(count for *_, count in curve)
+    worst = max(abs(expected - found) for expected, found, _ in curve)
     return {
         "calibration": round(mean, 4),
         "worst_bin": round(worst, 4),
-        "curve": json.dumps([[round(said, 3), round(found, 3), count] for said, found, count in curve]),
+        "curve": json.dumps([[round(expected, 3), round(found, 3), count] for expected, found, count in curve]),
     }
 
 
@@ -193,17 +193,19 @@ def picture(table: pd.DataFrame, path: Path) -> None:
     names = list(table["case"].unique())
     ways = [way for way in WAYS if (table["way"] == way).any()]
     for k, (way, colour) in enumerate(zip(ways, COLOURS, strict=False)):
-        held = table[table["way"] == way].set_index("case")["f1"].reindex(names)
+        scores = table[table["way"] == way].set_index("case")["f1"].reindex(names)
         at = np.arange(len(names)) + (k - (len(ways) - 1) / 2) * 0.8 / len(ways)
-        bars.bar(at, held, 0.8 / len(ways), color=colour, label=way)
+        bars.bar(at, scores, 0.8 / len(ways), color=colour, label=way)
     bars.set_xticks(range(len(names)), [name.replace("_", "\n") for name in names], size=8)
     bars.set(ylabel="F1 of the flagged labels", ylim=(0, 1))
     bars.legend(frameon=False, ncols=len(ways), loc="upper center", bbox_to_anchor=(0.5, 1.12), fontsize=9)
     curves.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
     own = table[table["way"] == OURS]
     for colour, line in zip(COLOURS * 2, own.to_dict("records"), strict=False):
-        said, found, _ = zip(*json.loads(line["curve"]), strict=True)
-        curves.plot(said, found, "o-", color=colour, markersize=3, linewidth=1, label=line["case"].replace("_", " "))
+        expected, found, _ = zip(*json.loads(line["curve"]), strict=True)
+        curves.plot(
+            expected, found, "o-", color=colour, markersize=3, linewidth=1, label=line["case"].replace("_", " ")
+        )
     curves.set(xlabel=f"trust ({OURS})", ylabel="fraction of labels that are right")
     curves.legend(frameon=False, fontsize=7)
     for axis in (bars, curves):

@@ -60,9 +60,9 @@ def main() -> None:
                     "seed": seed,
                 }
                 lines.append(results.get(asked, partial(trial, method, noise, rate, seed)))
-            told = protocol.mean(lines, ("last10", "best", "purity", "coverage", "seconds"))
-            report.setdefault((noise, rate), {})[method] = told
-            print(f"{noise} {rate:.0%} {method}: {told}")
+            figures = protocol.mean(lines, ("last10", "best", "purity", "coverage", "seconds"))
+            report.setdefault((noise, rate), {})[method] = figures
+            print(f"{noise} {rate:.0%} {method}: {figures}")
     protocol.close(next(iter(report.values())))
 
 

@@ -132,8 +132,8 @@ def network(name: str) -> nn.Module:
 def run(trial: Trial, rows: Rows, test: Rows) -> dict[str, Any]:
     """Train; the last epochs' mean, and the curve as a string of numbers."""
     ramp = 10 if trial.epochs >= 30 else 5
-    told: Any = "auto" if trial.shift == "auto" else round(trial.rate + float(trial.shift), 4)
-    method = MAKERS[trial.method](told, ramp)
+    given_rate: Any = "auto" if trial.shift == "auto" else round(trial.rate + float(trial.shift), 4)
+    method = MAKERS[trial.method](given_rate, ramp)
     torch.manual_seed(trial.seed)
     done = fit(
         corrupted(rows, trial.noise, trial.rate, trial.seed), method, network(trial.net), test=test,
@@ -164,8 +164,8 @@ def table(found: pd.DataFrame, data: str, net: str) -> str:
         cells = []
         for name in names:
             values = part[part["method"] == name]["last"]
-            said = PUBLISHED[kind, rate][list(MAKERS).index(name)]
-            cells.append(f"{protocol.said(values)} ({said})")
+            published = PUBLISHED[kind, rate][list(MAKERS).index(name)]
+            cells.append(f"{protocol.mean_and_spread(values)} ({published})")
         out.append(f"| {kind} {rate:.0%} | " + " | ".join(cells) + " |")
     return "\n".join(out) + "\n"
 

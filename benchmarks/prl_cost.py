@@ -114,7 +114,7 @@ def main() -> None:
     protocol.prepare(options)
     rounds = options.epochs or (2 if options.quick else 5)
     names = [*MAKERS, *(["prl_g_opacus"] if importlib.util.find_spec("opacus") else [])]
-    held = {name: memory(name) for name in names}
+    megabytes = {name: memory(name) for name in names}
     steps = {name: stepper(name) for name in names}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     for number in range(rounds + 1):
@@ -131,8 +131,8 @@ def main() -> None:
             "cpu_seconds": round(cpu, 3),
             "cpu_ratio": round(cpu / middle["standard"][0], 3),
             "wall_ratio": round(wall / middle["standard"][1], 3),
-            "memory_mb": round(held[name], 1),
-            "memory_ratio": round(held[name] / held["standard"], 3),
+            "memory_mb": round(megabytes[name], 1),
+            "memory_ratio": round(megabytes[name] / megabytes["standard"], 3),
             "paper_ratio": round(PAPER.get(name, PAPER["prl_g"]), 2),
         }
         for name, (cpu, wall) in middle.items()

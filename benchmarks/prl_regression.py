@@ -102,8 +102,8 @@ def parts(options: argparse.Namespace) -> dict[str, Rows]:
     folder = Path(options.data or os.environ.get("HOLDFAST_DATA") or ".")
     source = torch.Generator().manual_seed(0)
     if options.paper and (folder / "celeba").is_dir():
-        held = celeba.read_parts(folder / "celeba", image_size=(80, 64))
-        return {"extract": held["train"], "data": held["test"]}
+        splits = celeba.read_parts(folder / "celeba", image_size=(80, 64))
+        return {"extract": splits["train"], "data": splits["test"]}
     train, test = protocol.load(options, "faces5")
     with np.load(folder / "faces5_jpeg.npz") as file:
         clean = torch.from_numpy(file["group_train"] < 2)
@@ -125,19 +125,19 @@ def features(options: argparse.Namespace) -> dict[str, Any]:
     """Features and targets, made once and kept beside the results."""
     path = options.results / "cache" / ("celeba_features.npz" if options.paper else "faces5_features.npz")
     if not path.exists() or options.fresh:
-        held = parts(options)
+        datasets = parts(options)
         torch.manual_seed(0)
-        extract = standardised(held["extract"], held["extract"])
+        extract = standardised(datasets["extract"], datasets["extract"])
         net = Extractor(extract.shape[0], extract.y.shape[1])
         net(torch.zeros(1, *extract.shape))
         run = fit(extract, Method(), net, epochs=20, batch_size=64, device="cpu", progress=Bar("features"))
         body = run.net.body
-        arrays = {"y": held["data"].y.numpy()}
+        arrays = {"y": datasets["data"].y.numpy()}
         for name in ("data", "all"):
-            if name in held:
-                arrays[f"x_{name}"] = evaluate(body, inputs_of(held[name].x, "cpu")).numpy()
-        if "all" in held:
-            arrays |= {"y_all": held["all"].y.numpy(), "clean": held["clean"].y[:, 0].numpy() > 0}
+            if name in datasets:
+                arrays[f"x_{name}"] = evaluate(body, inputs_of(datasets[name].x, "cpu")).numpy()
+        if "all" in datasets:
+            arrays |= {"y_all": datasets["all"].y.numpy(), "clean": datasets["clean"].y[:, 0].numpy() > 0}
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_aside(path) as aside, open(aside, "wb") as file:
             np.savez_compressed(file, **arrays)
@@ -146,18 +146,21 @@ def features(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def trial(
-    method: str, kind: str | None, rate: float, seed: int, held: dict[str, Any], epochs: int, batch: int
+    method: str, kind: str | None, rate: float, seed: int, arrays: dict[str, Any], epochs: int, batch: int
 ) -> dict[str, Any]:
     """One run; R2 on clean test targets by epoch as a string of numbers beside the mean of the last ten."""
     torch.manual_seed(seed)
     if kind == "natural":
-        order = torch.randperm(int(held["clean"].sum()), generator=torch.Generator().manual_seed(seed))
-        apart = held["clean"].nonzero()[:, 0][order[:800]]
-        keep = torch.ones(len(held["clean"]), dtype=torch.bool)
+        order = torch.randperm(int(arrays["clean"].sum()), generator=torch.Generator().manual_seed(seed))
+        apart = arrays["clean"].nonzero()[:, 0][order[:800]]
+        keep = torch.ones(len(arrays["clean"]), dtype=torch.bool)
         keep[apart] = False
-        rows, test = Rows(held["x_all"][keep], held["y_all"][keep]), Rows(held["x_all"][apart], held["y_all"][apart])
+        rows, test = (
+            Rows(arrays["x_all"][keep], arrays["y_all"][keep]),
+            Rows(arrays["x_all"][apart], arrays["y_all"][apart]),
+        )
     else:
-        rows, test = Rows(held["x_data"], held["y"]).split(0.2, seed)
+        rows, test = Rows(arrays["x_data"], arrays["y"]).split(0.2, seed)
     test, rows = standardised(test, rows), standardised(rows, rows)
     if kind == "subset":
         rows = rows.take(torch.randperm(len(rows))[: round((1 - rate) * len(rows))])
@@ -190,15 +193,15 @@ def table(results: pd.DataFrame, kinds: list[str]) -> str:
             cells = []
             for place, name in enumerate(names):
                 own = part[part["method"] == name]["last10"]
-                said = f" ({PUBLISHED[kind][number].split()[place]})" if kind in PUBLISHED else ""
-                cells.append(protocol.said(own, 3) + (said if len(own) else ""))
+                published = f" ({PUBLISHED[kind][number].split()[place]})" if kind in PUBLISHED else ""
+                cells.append(protocol.mean_and_spread(own, 3) + (published if len(own) else ""))
             title = (
                 kind if single else f"clean, {1 - rate:.0%} of the rows" if kind == "subset" else f"{kind} {rate:.0%}"
             )
             out.append(f"| {title} | " + " | ".join(cells) + " |")
     part = results[(results["kind"] == "natural") & (results["rate"] > 0)]
     if len(part):
-        cells = [protocol.said(part[part["method"] == name]["last10"], 3) for name in names]
+        cells = [protocol.mean_and_spread(part[part["method"] == name]["last10"], 3) for name in names]
         out.append(f"| natural, given {part['rate'].iloc[0]:.1%} | " + " | ".join(cells) + " |")
     return "\n".join(out) + "\n"
 
@@ -233,15 +236,15 @@ def main() -> None:
     batch = 512 if options.paper else 128
     seeds = options.seeds or (1 if options.quick else 5 if options.paper else 3)
     kinds, rates = (["linadv", "mixture"], (0.2, 0.4)) if options.quick else (list(KINDS), RATES)
-    held = features(options)
+    arrays = features(options)
     # The hardest first, so that a run cut short by --minutes has measured the most.
     hardest = sorted(rates, key=(0.4, 0.2, 0.3, 0.1).index)
-    wrong = round(float((~held["clean"]).sum() / (len(held["clean"]) - 800)), 3) if "x_all" in held else 0.0
+    wrong = round(float((~arrays["clean"]).sum() / (len(arrays["clean"]) - 800)), 3) if "x_all" in arrays else 0.0
     natural = [("natural", 0.0), ("natural", wrong)] if wrong else []
     subsets = [("subset", rate) for rate in hardest]
     cells = [("clean", 0.0), *subsets, *((kind, rate) for kind in kinds for rate in hardest[:1]), *natural]
     cells += [(kind, rate) for rate in hardest[1:] for kind in kinds]
-    data = "faces5" if "x_all" in held else "celeba"
+    data = "faces5" if "x_all" in arrays else "celeba"
     results = protocol.Results(options.results / "prl_regression.csv", options.fresh)
     lines, start = [], time.monotonic()
     for seed in range(seeds):
@@ -252,7 +255,7 @@ def main() -> None:
                 asked |= {"batch": batch, "seed": seed}
                 if time.monotonic() - start > 60 * options.minutes and results.find(asked) is None:
                     continue
-                row = results.get(asked, partial(trial, method, kind, rate, seed, held, epochs, batch))
+                row = results.get(asked, partial(trial, method, kind, rate, seed, arrays, epochs, batch))
                 print(f"seed {seed} {kind} {rate:.0%} {method}: {row['last10']}", flush=True)
                 lines.append(row)
     found = pd.DataFrame(lines)

@@ -166,7 +166,7 @@ def mean(lines: Iterable[Mapping[str, Any]], names: Iterable[str]) -> dict[str, 
     return out
 
 
-def said(values: pd.Series[float], digits: int = 2) -> str:
+def mean_and_spread(values: pd.Series[float], digits: int = 2) -> str:
     """The mean and, over several seeds, the spread, as a table has them; a dash for nothing."""
     if not len(values):
         return "-"
@@ -190,8 +190,8 @@ def finish(
             print(f"{name} failed: {outcome.why}\n{outcome.trace}", file=sys.stderr, flush=True)
         else:
             results.get(fresh[name]._asdict(), lambda: outcome)
-            told = {key: value for key, value in outcome.items() if not isinstance(value, str)}
-            print(f"{name}: {json.dumps(told)}", flush=True)
+            numbers = {key: value for key, value in outcome.items() if not isinstance(value, str)}
+            print(f"{name}: {json.dumps(numbers)}", flush=True)
 
     jobs = {name: partial(run, trial) for name, trial in fresh.items()}
     run_jobs(jobs, options.jobs, threads=options.threads, until=options.until, done=keep)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
-from protocol import MNIST_PUBLISHED, RESULTS, said
+from protocol import MNIST_PUBLISHED, RESULTS, mean_and_spread
 
 from holdfast.files import write_text
 
@@ -20,7 +20,7 @@ def mnist(table: pd.DataFrame) -> str:
             cells = []
             for kind, rate in NOISES:
                 lines = own[(own["noise"] == kind) & (own["rate"] == rate)]
-                cells.append(f"{said(lines['last10'])} ({said(lines['best'])})")
+                cells.append(f"{mean_and_spread(lines['last10'])} ({mean_and_spread(lines['best'])})")
             out.append(f"| {method} | " + " | ".join(cells) + " |")
             if own["purity"].notna().any():
                 pure = [own[(own["noise"] == k) & (own["rate"] == r)]["purity"] for k, r in NOISES]
@@ -44,7 +44,7 @@ def cifar(table: pd.DataFrame) -> str:
             for kind in kinds:
                 lines = own[own["noise"] == kind]
                 pure = f" ({lines['purity'].mean():.3f})" if lines["purity"].notna().any() else ""
-                cells.append(said(lines["last"]) + pure)
+                cells.append(mean_and_spread(lines["last"]) + pure)
             out.append(f"| {method} | " + " | ".join(cells) + " |")
         out.append("")
     return "\n".join(out)
@@ -57,7 +57,7 @@ def ablation(table: pd.DataFrame) -> str:
         for rate in (0.2, 0.5):
             lines = table[(table["name"] == name) & (table["rate"] == rate)]
             pure = f"{lines['purity'].mean():.3f}" if lines["purity"].notna().any() else "-"
-            cells += [f"{said(lines['last10'])} ({said(lines['best'])})", pure]
+            cells += [f"{mean_and_spread(lines['last10'])} ({mean_and_spread(lines['best'])})", pure]
         out.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join([*out, ""])
 

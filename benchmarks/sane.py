@@ -253,7 +253,7 @@ def pick(found: pd.DataFrame, part: str, row: str, strong: bool | None = None) -
 
 
 def cells(own: pd.DataFrame) -> str:
-    return f"{protocol.said(own['knn'])} | {protocol.said(own['linear'])}"
+    return f"{protocol.mean_and_spread(own['knn'])} | {protocol.mean_and_spread(own['linear'])}"
 
 
 def tables(found: pd.DataFrame, part: str, strong: bool) -> str:
@@ -298,8 +298,8 @@ def bridge_table(found: pd.DataFrame, part: str) -> str:
     text = [f"\n## From pre-training to {NOISE:.0%} symmetric noise ({scale.data}, {scale.rows:,} images)\n"]
     text += ["| | from scratch (%) | after SANE (%) |", "|---|---|---|"]
     for name, title in (("ema_refinement", "EMA refinement"), ("standard", "ordinary")):
-        told = [protocol.said(own[f"{name}_{start}"]) for start in ("scratch", "pretrained")]
-        text.append(f"| {title} | " + " | ".join(told) + " |")
+        scores = [protocol.mean_and_spread(own[f"{name}_{start}"]) for start in ("scratch", "pretrained")]
+        text.append(f"| {title} | " + " | ".join(scores) + " |")
     return "\n".join(text) + "\n"
 
 

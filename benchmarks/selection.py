@@ -106,8 +106,8 @@ ENGINES: dict[str, Callable[[Array, int], Array]] = {
 
 def loss_of(points: Array, chosen: Array) -> float:
     """Summed distance to the nearest chosen point, recomputed in float64."""
-    held = torch.from_numpy(points).double()
-    near = [torch.cdist(part, held[chosen]).amin(1) for part in held.split(256)]
+    exact = torch.from_numpy(points).double()
+    near = [torch.cdist(part, exact[chosen]).amin(1) for part in exact.split(256)]
     return float(torch.cat(near).sum())
 
 
@@ -140,8 +140,8 @@ def measure(engine: str, points: Array, k: int) -> dict[str, float]:
 
 def shortfall(points: Array, chosen: Array) -> float:
     """Replay in float64: by how much of the best gain a pick ever falls short of it."""
-    held = torch.from_numpy(points).double()
-    d = torch.cdist(held, held, compute_mode="donot_use_mm_for_euclid_dist")
+    exact = torch.from_numpy(points).double()
+    d = torch.cdist(exact, exact, compute_mode="donot_use_mm_for_euclid_dist")
     best, worst = d.max().expand(len(d)).clone(), 0.0
     for step, pick in enumerate(chosen.tolist()):
         if step < 50 or step % 50 == 0:
@@ -161,9 +161,9 @@ def proxies(options: argparse.Namespace, folder: Path) -> dict[int, Path]:
     output = Feed(noisy, batch_size=128).outputs(net)
     gradient = output.softmax(1) - torch.nn.functional.one_hot(noisy.y, 10)
     files = {}
-    for dims, held in ((10, gradient), (128, gradient @ output_layer(net).weight.detach())):
+    for dims, proxy in ((10, gradient), (128, gradient @ output_layer(net).weight.detach())):
         files[dims] = folder / f"{dims}.npy"
-        np.save(files[dims], held.numpy())
+        np.save(files[dims], proxy.numpy())
     np.save(folder / "label.npy", noisy.y.numpy())
     return files
 
@@ -235,9 +235,9 @@ def picture(table: pd.DataFrame, path: Path) -> None:
         for engine, name in names.items():
             line = here[here.engine == engine].sort_values("n")
             if len(line):
-                mine = engine.startswith("holdfast")
+                own = engine.startswith("holdfast")
                 axis.loglog(line.n, line[column].clip(lower=0.1 if column == "mb" else None), "o-",
-                            label=name, lw=2.4 if mine else 1.2, ls="-" if mine else "--")  # fmt: skip
+                            label=name, lw=2.4 if own else 1.2, ls="-" if own else "--")  # fmt: skip
         axis.set(xlabel="points n, half of them chosen", ylabel=what)
         axis.grid(alpha=0.3, which="both")
     axes[0].legend(fontsize=8)
@@ -251,8 +251,8 @@ def main() -> None:
         parser.add_argument(name, type=kind, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        held = np.ascontiguousarray(np.load(options.points)[: options.n])
-        print(json.dumps(measure(options.one, held, options.k)))
+        subset = np.ascontiguousarray(np.load(options.points)[: options.n])
+        print(json.dumps(measure(options.one, subset, options.k)))
         return
     protocol.prepare(options)
     limits = QUICK if options.quick else LARGEST

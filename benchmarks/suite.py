@@ -84,9 +84,9 @@ def news(folder: Path) -> Pair:
 
 def people(folder: Path, worst_of: int) -> Pair:
     """Features of CIFAR-10 images, labelled by the worst of so many people."""
-    with np.load(folder / "cifar10h_features.npz") as held, np.load(folder / "cifar10h_counts.npz") as votes:
-        y, counts = held["y_true"].astype(int), votes["counts"].astype(float)
-        x, xt, yt = (torch.tensor(held[name].astype("float32")) for name in ("x_train", "x_test", "y_test"))
+    with np.load(folder / "cifar10h_features.npz") as features, np.load(folder / "cifar10h_counts.npz") as votes:
+        y, counts = features["y_true"].astype(int), votes["counts"].astype(float)
+        x, xt, yt = (torch.tensor(features[name].astype("float32")) for name in ("x_train", "x_test", "y_test"))
     chance, r = counts / counts.sum(1, keepdims=True), np.random.default_rng(0)
     answers = np.stack([(r.random((len(y), 1)) > chance.cumsum(1)[:, :-1]).sum(1) for _ in range(worst_of)], 1)
     bad = answers != y[:, None]

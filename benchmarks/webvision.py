@@ -126,7 +126,7 @@ def main() -> None:
                     }
                     lines.append(results.get(asked, partial(trial, options, scale, rows, tests, asked)))
                 report[method] = protocol.mean(lines, [*FIGURES, "coverage", "seconds"])
-                print(f"{method}: {told(report[method])}")
+                print(f"{method}: {scores_text(report[method])}")
         except HoldfastError as error:
             raise SystemExit(str(error)) from None
     protocol.close(report)
@@ -182,7 +182,7 @@ def figures(run: Run) -> dict[str, float]:
     return line
 
 
-def told(line: Mapping[str, float]) -> str:
+def scores_text(line: Mapping[str, float]) -> str:
     """'webvision top1 72.40 (73.00), ...': last ten epochs, and in brackets the best."""
     return ", ".join(
         f"{score.replace('_', ' ')} {line[f'{score}_last10']:.2f} ({line[f'{score}_best']:.2f})" for score in SCORES

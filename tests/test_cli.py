@@ -75,9 +75,9 @@ def test_fit_and_predict_a_table(table, tmp_path):
     assert lines[0].startswith("row,")
     assert len(lines) == 8
     holdfast("predict", out, bare, "--out", tmp_path / "p.csv")
-    told = pd.read_csv(tmp_path / "p.csv")
-    assert set(told["prediction"]) <= {"low", "high"}
-    assert (told["prediction"] == pd.read_csv(table)["income"].head(7)).mean() > 0.7
+    predicted = pd.read_csv(tmp_path / "p.csv")
+    assert set(predicted["prediction"]) <= {"low", "high"}
+    assert (predicted["prediction"] == pd.read_csv(table)["income"].head(7)).mean() > 0.7
 
 
 @pytest.mark.parametrize("kind", ["csv.gz", "tsv", "parquet"])
@@ -131,8 +131,8 @@ def test_wrong_targets_are_planted(tmp_path):
     assert "30.0% of the targets wrong" in done.stdout
     with np.load(tmp_path / "b.npz") as file:
         assert (file["y_train"] != file["y_true"]).any(1).sum() == 30
-    said = holdfast("noise", tmp_path / "a.npz", "--kind", "symmetric", "--out", tmp_path / "c.npz", ok=False)
-    assert "there are linadv, signflip" in said.stderr
+    refused = holdfast("noise", tmp_path / "a.npz", "--kind", "symmetric", "--out", tmp_path / "c.npz", ok=False)
+    assert "there are linadv, signflip" in refused.stderr
 
 
 def test_a_held_out_file_is_encoded_as_the_training_file(table, tmp_path):
@@ -203,8 +203,8 @@ def test_a_folder_of_images(tmp_path):
     assert "broken.png" in done.stderr
     assert not (tmp_path / "run").exists()
     holdfast("fit", tmp_path / "img", "--out", tmp_path / "run", "--skip-broken", *FAST)
-    told = holdfast("predict", tmp_path / "run", tmp_path / "img" / "light").stdout
-    assert told.count("light/") + told.count(".png") >= 40
+    output = holdfast("predict", tmp_path / "run", tmp_path / "img" / "light").stdout
+    assert output.count("light/") + output.count(".png") >= 40
 
 
 def test_killed_in_the_middle_and_resumed(arrays, tmp_path):
@@ -240,7 +240,7 @@ class Evil:
 
 
 @pytest.mark.parametrize(
-    ("make", "words", "said"),
+    ("make", "words", "message"),
     [
         (None, ["--label", "incme"], "income"),
         (None, [], "--label"),
@@ -260,7 +260,7 @@ class Evil:
         ("a,y\n1,x\n2,\n3,z\n", ["--label", "y"], "--missing drop"),
     ],
 )
-def test_a_mistake_is_one_clear_sentence(table, tmp_path, make, words, said):
+def test_a_mistake_is_one_clear_sentence(table, tmp_path, make, words, message):
     path = table
     if callable(make):
         path = make(tmp_path / "x.csv")
@@ -268,7 +268,7 @@ def test_a_mistake_is_one_clear_sentence(table, tmp_path, make, words, said):
         path = tmp_path / "bad.csv"
         path.write_text(make)
     done = holdfast("fit", path, "--out", tmp_path / "run", *words, *() if "--batch-size" in words else FAST, ok=False)
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
@@ -278,10 +278,10 @@ def test_files_that_are_cut_or_dangerous(table, arrays, tmp_path):
     (tmp_path / "cut.csv.gz").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "cut.npz").write_bytes(arrays.read_bytes()[:500])
     (tmp_path / "data.pkl").write_bytes(pickle.dumps(Evil()))
-    for name, said in (("cut.csv.gz", "cut.csv.gz"), ("cut.npz", "cut.npz"), ("data.pkl", "--trust-pickle")):
+    for name, message in (("cut.csv.gz", "cut.csv.gz"), ("cut.npz", "cut.npz"), ("data.pkl", "--trust-pickle")):
         label = ("--label", "income") if "csv" in name else ()
         done = holdfast("fit", tmp_path / name, *label, "--out", tmp_path / "run", ok=False)
-        assert said in done.stderr
+        assert message in done.stderr
     assert not Path("pwned").exists()
 
 

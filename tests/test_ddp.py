@@ -166,8 +166,8 @@ class Spy(Crust):
 
     def after_step(self, nets):
         evaluated = [part.evaluated for part in nets[0].modules() if isinstance(part, Counting)]
-        told = {**self.seen, "kept": self.kept.tolist(), "evaluated": evaluated[0]}
-        Path(self.folder, f"{get_ranks().rank}.json").write_text(json.dumps(told))
+        record = {**self.seen, "kept": self.kept.tolist(), "evaluated": evaluated[0]}
+        Path(self.folder, f"{get_ranks().rank}.json").write_text(json.dumps(record))
 
 
 class Counting(nn.Linear):
@@ -184,10 +184,10 @@ def test_each_process_does_its_share_and_all_know_the_plan(blobs, tmp_path):
     fit(blobs, Spy(str(tmp_path)), Counting(2, 3), epochs=2, batch_size=24, devices=2, strategy="ddp", device="cpu")
     one, two = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     assert len(one["batches"]) == len(two["batches"]) > 10
-    for mine, others in zip(one["batches"], two["batches"], strict=True):
-        assert abs(len(mine) - len(others)) <= 1
-        assert len(mine) + len(others) <= 24
-        assert not set(mine) & set(others)
+    for own, others in zip(one["batches"], two["batches"], strict=True):
+        assert abs(len(own) - len(others)) <= 1
+        assert len(own) + len(others) <= 24
+        assert not set(own) & set(others)
     assert {row for k in range(10) for row in one["batches"][k] + two["batches"][k]} == set(range(240))
     # Each group is one process's, none has all, and what was chosen is known to both.
     assert 1 <= len(one["groups"]) <= 2
@@ -287,14 +287,14 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(bars, tmp_path):
     ranks = youngest_pair(first.pid)
     os.kill(ranks[1], signal.SIGKILL)
     killed = time.monotonic()
-    said = first.communicate(timeout=60)[1].strip()
+    errors = first.communicate(timeout=60)[1].strip()
     assert time.monotonic() - killed < 30
     assert first.returncode == 2
-    assert "Traceback" not in said
-    assert len(said.splitlines()) == 1
-    assert "of 2 was killed (SIGKILL" in said
+    assert "Traceback" not in errors
+    assert len(errors.splitlines()) == 1
+    assert "of 2 was killed (SIGKILL" in errors
     done = len(checkpoint.load(last)["history"])
-    assert f"the checkpoint of epoch {done} is whole ({last}); pass --resume" in said
+    assert f"the checkpoint of epoch {done} is whole ({last}); pass --resume" in errors
     assert not (out / "model.safetensors").exists()
 
     second = subprocess.Popen(command, **start)
@@ -350,16 +350,16 @@ class Fails(Method):
 
 
 @pytest.mark.parametrize(
-    ("how", "rank", "error", "said"),
+    ("how", "rank", "error", "message"),
     [
         ("killed", 0, Died, r"process 1 of 2 was killed \(SIGKILL.* checkpoint of epoch 2 is whole \(.*last.safet"),
         ("exit", 1, Died, r"process 2 of 2 ended with exit code 7; the checkpoint of epoch 2 is whole"),
         ("raise", 1, ZeroDivisionError, "a mistake of the method"),
     ],
 )
-def test_a_process_that_fails_ends_the_run_soon(blobs, tmp_path, how, rank, error, said):
+def test_a_process_that_fails_ends_the_run_soon(blobs, tmp_path, how, rank, error, message):
     began = time.monotonic()
-    with pytest.raises(error, match=said) as caught:
+    with pytest.raises(error, match=message) as caught:
         train(blobs, Fails(how, rank), 2, epochs=6, out=tmp_path / "run")
     assert time.monotonic() - began < 120  # with the start of the processes; gloo itself would wait for half an hour
     if error is ZeroDivisionError:
@@ -386,14 +386,14 @@ class Disagrees(Method):
 
 
 @pytest.mark.parametrize(
-    ("method", "error", "said"),
+    ("method", "error", "message"),
     [
         (Explodes(), Diverged, "no longer a number in epoch 1"),
         (Disagrees(), HoldfastError, "planned different epochs"),
     ],
 )
-def test_what_goes_wrong_in_all_is_said_once(blobs, method, error, said):
-    with pytest.raises(error, match=said):
+def test_what_goes_wrong_in_all_is_said_once(blobs, method, error, message):
+    with pytest.raises(error, match=message):
         train(blobs, method, 2)
 
 
@@ -436,7 +436,7 @@ def test_what_is_given_is_trained_and_progress_heard(blobs):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"devices": 0}, "at least one device, not 0"),
         ({"devices": 2, "strategy": "fsdp"}, "strategy is auto or ddp, not 'fsdp'"),
@@ -446,9 +446,9 @@ def test_what_is_given_is_trained_and_progress_heard(blobs):
         ({"devices": 2, "watch": lambda epoch, net: {}}, "top level of a module"),
     ],
 )
-def test_what_cannot_work_is_said_at_once(blobs, settings, said):
+def test_what_cannot_work_is_said_at_once(blobs, settings, message):
     given = {"epochs": 1, "batch_size": 24, "device": "cpu", **settings}
-    with pytest.raises(HoldfastError, match=said):
+    with pytest.raises(HoldfastError, match=message):
         fit(blobs, Method(), small_net(), **given)
 
 
@@ -460,9 +460,9 @@ def test_a_prompt_cannot_start_processes(blobs, monkeypatch):
 
 def test_the_command_line_takes_devices(bars, tmp_path):
     runner = CliRunner()
-    told = runner.invoke(app, ["fit", "--help"], env={"COLUMNS": "160"}).output
-    assert "--devices" in told
-    assert "--strategy" in told
+    output = runner.invoke(app, ["fit", "--help"], env={"COLUMNS": "160"}).output
+    assert "--devices" in output
+    assert "--strategy" in output
     words = ["fit", str(bars), "--out", str(tmp_path / "run"), "--devices", "300", "--device", "cpu"]
     error = runner.invoke(app, words).exception
     assert isinstance(error, HoldfastError)

@@ -56,11 +56,11 @@ def broken_method():
 
 
 def test_one_failure_leaves_the_others_alone():
-    told = {}
+    reported = {}
     jobs = {"killed": killed, "mistaken": mistaken, "broken": broken, "gone": gone, "fine": partial(twice, 4)}
-    found = run_jobs(jobs, 2, done=told.__setitem__)
+    found = run_jobs(jobs, 2, done=reported.__setitem__)
     assert list(found) == list(jobs)
-    assert found == told
+    assert found == reported
     assert found["fine"] == 8
     assert found["killed"] == Failed("its process was killed (SIGKILL, as a machine does that is out of memory)")
     assert found["mistaken"] == Failed("a mistake in one sentence")
@@ -79,11 +79,11 @@ def test_no_job_outlives_the_process_that_started_it(tmp_path):
     path = tmp_path / "script.py"
     path.write_text(script)
     parent = subprocess.Popen([sys.executable, str(path), str(Path(__file__).parent), str(tmp_path)])
-    told = [tmp_path / "a", tmp_path / "b"]
-    assert _within(60, lambda: all(file.exists() and file.read_text() for file in told))
+    files = [tmp_path / "a", tmp_path / "b"]
+    assert _within(60, lambda: all(file.exists() and file.read_text() for file in files))
     parent.kill()
     parent.wait()
-    numbers = [int(file.read_text()) for file in told]
+    numbers = [int(file.read_text()) for file in files]
     assert _within(20, lambda: not any(map(_alive, numbers)))
 
 
@@ -131,7 +131,7 @@ def test_one_worker_stays_here():
     assert "in broken" in found["b"].trace
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     with pytest.raises(HoldfastError, match="at least one worker"):
         run_jobs({}, 0)
     with pytest.raises(HoldfastError, match="top level"):

@@ -35,9 +35,9 @@ def test_the_ledger_equals_a_loop():
         assert torch.isclose(found["loss"][i], task.losses(outputs, label).mean(), atol=1e-5)
         assert torch.isclose(found["margin"][i], task.margins(outputs, label).mean(), atol=1e-5)
         assert torch.isclose(found["gradient"][i], task.gradients(outputs, label).norm(dim=1).mean(), atol=1e-5)
-        said = outputs.argmax(1).tolist()
-        assert found["against"][i] == sum(one != y[i] for one in said)
-        assert found["changed"][i] == sum(one != other for one, other in pairwise(said))
+        predicted = outputs.argmax(1).tolist()
+        assert found["against"][i] == sum(one != y[i] for one in predicted)
+        assert found["changed"][i] == sum(one != other for one, other in pairwise(predicted))
         torch.testing.assert_close(found["expected"][i], outputs.softmax(1).mean(0))
 
 

@@ -82,7 +82,7 @@ def test_features_of_pre_training_help_where_labels_are_few_and_wrong():
     assert score(warm) > score(build("mlp", (60,), 3)) + 0.02
 
 
-def test_mistakes_are_told(folder, stripes, tmp_path, blobs):
+def test_mistakes_are_named(folder, stripes, tmp_path, blobs):
     with pytest.raises(HoldfastError, match=r"saw inputs of shape \(3, 12, 12\), these have \(2,\)"):
         fit(blobs, pretrained=folder)
     with pytest.raises(HoldfastError, match="another kind of network"):

@@ -102,7 +102,7 @@ def test_labels_cannot_reach_a_method(blobs):
     assert (run.ledger["trained"] == 1).all()
 
 
-def test_mistakes_are_told(blobs):
+def test_mistakes_are_named(blobs):
     bare = blobs.without_labels()
     with pytest.raises(HoldfastError, match="no test score"):
         fit(bare, SANE(), nn.Linear(2, 3), test=bare)

@@ -126,7 +126,7 @@ def test_a_probe_looks_every_so_many_epochs(stripes):
     assert Probe(rows, rows, every=1)(0, collapsed)["spread"] < 1e-3
 
 
-def test_mistakes_are_told(stripes, line):
+def test_mistakes_are_named(stripes, line):
     with pytest.raises(HoldfastError, match="at least 1, not 0"):
         Probe(stripes, stripes, every=0)
     with pytest.raises(HoldfastError, match="judged by classes"):

@@ -93,12 +93,12 @@ def test_weights_of_a_plan_count(begun):
 def test_the_queue_is_first_in_first_out_for_batches_of_any_size():
     queue = KeyQueue(5, 1, torch.Generator().manual_seed(0))
     assert torch.equal(queue.keys.abs(), torch.ones(5, 1))
-    held = [float(v) for v in queue.keys]
+    expected = [float(v) for v in queue.keys]
     for start, count in ((10, 3), (20, 4), (30, 1), (40, 7)):
         batch = torch.arange(start, start + count).float()[:, None]
         queue.push(batch)
-        held = (held + batch[:, 0].tolist())[-5:]
-        assert sorted(queue.keys[:, 0].tolist()) == sorted(held)
+        expected = (expected + batch[:, 0].tolist())[-5:]
+        assert sorted(queue.keys[:, 0].tolist()) == sorted(expected)
 
 
 def test_the_queue_is_no_longer_than_the_data(begun):

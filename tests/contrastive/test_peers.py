@@ -53,9 +53,9 @@ def test_simsiam(begun, q, k):
     close(loss, -0.800767)
     loss.backward()
     weight = torch.eye(2, requires_grad=True)
-    held = torch.stack([unit(Q), unit(K)])
+    targets = torch.stack([unit(Q), unit(K)])
     total = 0.0
-    for x, z in ((Q, held[1]), (K, held[0])):
+    for x, z in ((Q, targets[1]), (K, targets[0])):
         total = total - (unit(x @ weight.T) * z).sum(1).mean() / 2
     total.backward()
     torch.testing.assert_close(net.weight.grad, weight.grad, atol=1e-6, rtol=0)
@@ -115,9 +115,9 @@ def test_the_consistency_of_co2_trains_the_network(begun):
 def test_clsa(begun, q, k, bank):
     strong = torch.tensor([[1.0, 0.5], [0.2, 1.0]])
     keys = torch.cat([k, bank])
-    held = (q @ keys.T / 0.2).softmax(1)
-    close(held, [[0.712526, 0.008139, 0.000055, 0.279280], [0.764648, 0.228499, 0.000194, 0.006659]])
-    losses = [-(held[i] * torch.log_softmax(keys @ unit(strong)[i] / 0.2, 0)).sum() for i in range(2)]
+    targets = (q @ keys.T / 0.2).softmax(1)
+    close(targets, [[0.712526, 0.008139, 0.000055, 0.279280], [0.764648, 0.228499, 0.000194, 0.006659]])
+    losses = [-(targets[i] * torch.log_softmax(keys @ unit(strong)[i] / 0.2, 0)).sum() for i in range(2)]
     close(torch.stack(losses), [1.069383, 1.605144])
     method = CLSA(groups=1)
     net, batch = begun(method, (Q, K, strong))
@@ -126,7 +126,7 @@ def test_clsa(begun, q, k, bank):
     weight, total = torch.eye(2, requires_grad=True), 0.0
     for i in range(2):
         plain, hard = ((keys @ (z / z.norm()) / 0.2).log_softmax(0) for z in (weight @ Q[i], weight @ strong[i]))
-        total = total - (plain[i] + (held[i] * hard).sum()) / 2
+        total = total - (plain[i] + (targets[i] * hard).sum()) / 2
     total.backward()
     torch.testing.assert_close(net.weight.grad, weight.grad, atol=1e-5, rtol=0)
 

@@ -238,6 +238,6 @@ def test_views_of_tables():
         TableViews().strong(0.5)
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     with pytest.raises(HoldfastError, match="one channel or three, not 4"):
         Weak(8)(torch.rand(2, 4, 8, 8), source())

@@ -66,7 +66,7 @@ def test_a_face_trains(folder: Path) -> None:
     assert np.isfinite(run.history["test"].iloc[-1])
 
 
-def test_missing_images_are_told(folder: Path) -> None:
+def test_missing_images_are_named(folder: Path) -> None:
     (folder / IMAGES / NAMES[1]).unlink()
     with pytest.raises(HoldfastError, match=r"lacks 1 listed image \(000002.jpg, ...\); fetch them, or pass --skip-"):
         read(folder)
@@ -83,7 +83,7 @@ def test_missing_images_are_told(folder: Path) -> None:
         (PARTITION, "".join(f"{name} 1\n" for name in NAMES), "no image that is there into the training set"),
     ],
 )
-def test_damaged_lists_are_told(folder: Path, file: str, text: str, words: str) -> None:
+def test_damaged_lists_are_named(folder: Path, file: str, text: str, words: str) -> None:
     (folder / file).write_text(text)
     with pytest.raises(HoldfastError, match=words):
         read(folder)

@@ -69,8 +69,8 @@ def test_cifar_100(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_batches_pickled_anew(ten: Path, protocol: int) -> None:
-    held = {b"data": pixels(1), b"labels": [np.int64(2), 0, 1]}
-    (ten / "data_batch_1").write_bytes(pickle.dumps(held, protocol))
+    contents = {b"data": pixels(1), b"labels": [np.int64(2), 0, 1]}
+    (ten / "data_batch_1").write_bytes(pickle.dumps(contents, protocol))
     (ten / "batches.meta").unlink()
     (ten / "test_batch").unlink()
     train, test = read(ten)

@@ -109,12 +109,12 @@ def test_pickles_are_refused_and_not_run(tmp_path: Path, name: str) -> None:
 
 
 def test_trusted_pickles(tmp_path: Path) -> None:
-    held = {
+    contents = {
         "pair.pkl": (X, Y),
         "named.pickle": {"x_train": X, "y_train": Y, "x_test": X[:1], "y_test": Y[:1]},
         "tensors.pt": (torch.from_numpy(X), torch.from_numpy(Y)),
     }
-    for name, value in held.items():
+    for name, value in contents.items():
         path = tmp_path / name
         if name.endswith(".pt"):
             torch.save(value, path)

@@ -154,7 +154,7 @@ def test_missing_and_broken_images_are_told_or_left_out(folder: Path) -> None:
         (TEST, None, "val_filelist.txt cannot be read: No such file"),
     ],
 )
-def test_damaged_lists_are_told(folder: Path, file: str, text: str | None, words: str) -> None:
+def test_damaged_lists_are_named(folder: Path, file: str, text: str | None, words: str) -> None:
     (folder / file).unlink() if text is None else (folder / file).write_text(text)
     with pytest.raises(HoldfastError, match=words):
         read_webvision(folder, classes=3)
@@ -209,7 +209,7 @@ def test_imagenet_side_by_side_with_a_list(folder: Path, imagenet: Path, text: s
         ("a.JPEG n09999999\n", r"val\.txt names no image of the 3 classes"),
     ],
 )
-def test_damaged_imagenet_lists_are_told(folder: Path, imagenet: Path, text: str, words: str) -> None:
+def test_damaged_imagenet_lists_are_named(folder: Path, imagenet: Path, text: str, words: str) -> None:
     (imagenet / "val.txt").write_text(text)
     train, _ = read_webvision(folder, classes=3)
     with pytest.raises(HoldfastError, match=words):

@@ -19,8 +19,8 @@ def test_posterior_of_the_specification():
     fields = ([0.6, 0.4], [0.1, 0.8], [0.01, 0.04])
     mixture = Mixture(*(torch.tensor(field, dtype=torch.float64) for field in fields))
     found = mixture.posterior(torch.tensor([0.05, 0.3, 0.5, 0.9]))
-    told = torch.tensor([0.999666, 0.902350, 0.003090, 0.0], dtype=torch.float64)
-    torch.testing.assert_close(found, told, atol=1e-5, rtol=0)
+    expected = torch.tensor([0.999666, 0.902350, 0.003090, 0.0], dtype=torch.float64)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
 def test_the_components_of_known_data_are_found():

@@ -36,8 +36,8 @@ HELD_OUT = torch.tensor(
 GIVEN = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2])
 
 
-def close(found, told):
-    torch.testing.assert_close(found, torch.tensor(told), atol=1e-5, rtol=0)
+def close(found, expected):
+    torch.testing.assert_close(found, torch.tensor(expected), atol=1e-5, rtol=0)
 
 
 def test_losses_of_the_specification():
@@ -59,8 +59,8 @@ def test_the_identity_is_cross_entropy_to_the_last_bit():
 def test_backward_losses_average_to_the_loss_of_true_labels():
     log = -LOGITS.log_softmax(1)
     for true in range(3):
-        told = torch.stack([backward_losses(LOGITS, torch.full((4,), j), MATRIX) for j in range(3)])
-        torch.testing.assert_close(MATRIX[true] @ told, log[:, true], atol=1e-5, rtol=0)
+        losses = torch.stack([backward_losses(LOGITS, torch.full((4,), j), MATRIX) for j in range(3)])
+        torch.testing.assert_close(MATRIX[true] @ losses, log[:, true], atol=1e-5, rtol=0)
 
 
 def test_anchors_of_the_specification():
@@ -93,7 +93,7 @@ def test_anchors_recover_a_planted_matrix():
     assert float(total_variation(torch.eye(3), MATRIX).min()) >= 0.2 - 1e-6
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     with pytest.raises(HoldfastError, match="3 x 3"):
         checked_transition(torch.eye(2), 3)
     with pytest.raises(HoldfastError, match="sums to one"):

@@ -85,16 +85,16 @@ def test_noise_of_real_digits(digits):
 
 
 def test_intervals_hold_the_truth_and_shrink_with_the_rows():
-    held, widths = 0, {}
+    covered, widths = 0, {}
     for n in (1_000, 9_000):
         for seed in range(8):
             evidence, y, truth, _ = simulated(n, seed=seed)
             transition = fit_transition(evidence, y)
             trust = Trust(bayes(evidence, y, transition), transition, evidence)
             _, low, high = noise_of(trust, y, list("abcd")).rate
-            held += low <= (y.numpy() != truth).mean() <= high
+            covered += low <= (y.numpy() != truth).mean() <= high
             widths.setdefault(n, []).append(high - low)
-    assert held >= 13
+    assert covered >= 13
     assert np.mean(widths[9_000]) < 0.5 * np.mean(widths[1_000])
 
 

@@ -65,6 +65,6 @@ def test_of_labels_half_of_which_are_wrong_the_right_ones_are_kept():
     assert method.kept[right].double().mean() > 0.93
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     with pytest.raises(HoldfastError, match="quantile"):
         AUM(quantile=1)

@@ -17,8 +17,8 @@ def test_numbers_of_the_specification(on_tables, logits, labels, kind, mean):
 
 
 def test_losses_of_the_specification(on_tables, logits, labels):
-    told = {"soft": [0.260325, 1.172266, 0.364271, 0.916067], "hard": [0.241311, 1.080270, 0.342076, 0.873862]}
-    for kind, losses in told.items():
+    expected = {"soft": [0.260325, 1.172266, 0.364271, 0.916067], "hard": [0.241311, 1.080270, 0.342076, 0.873862]}
+    for kind, losses in expected.items():
         method = Bootstrap(kind)
         nets, batch = on_tables(method, [logits], labels)
         for i, loss in enumerate(losses):
@@ -33,7 +33,7 @@ def test_the_gradient_of_the_soft_form_flows_through_the_target(on_tables, train
     torch.testing.assert_close(grad[0], torch.tensor([-0.054655, 0.044085, 0.010570]), atol=1e-5, rtol=0)
 
 
-def test_mistakes_are_told(on_tables):
+def test_mistakes_are_named(on_tables):
     with pytest.raises(HoldfastError, match="numbers to predict"):
         on_tables(Bootstrap(), [torch.zeros(3, 1)], torch.zeros(3, 1))
     with pytest.raises(HoldfastError, match="kind is one of hard, soft"):

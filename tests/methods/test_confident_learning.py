@@ -24,7 +24,7 @@ def test_a_run_too_short_for_its_folds_still_ends(flipped):
     assert len(run.history) == 3
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     with pytest.raises(HoldfastError, match="at least 2"):
         ConfidentLearning(1)
     with pytest.raises(HoldfastError, match="prune is one of"):

@@ -15,12 +15,12 @@ HISTORY = [10, 8, 6, 5, 5.2, 5, 5.1, 4.9, 5, 5.1, 7]
 class Told(D2L):
     """Dimensions as they are told instead of measured."""
 
-    def __init__(self, *told, **settings):
+    def __init__(self, *dimensions, **settings):
         super().__init__(**settings)
-        self.told = told
+        self.dimensions = dimensions
 
     def measure(self, net, data, epoch):
-        return self.told[epoch]
+        return self.dimensions[epoch]
 
 
 @pytest.mark.parametrize("method", [D2L(), D2L(0, 2, 4)], ids=repr)
@@ -108,8 +108,8 @@ def test_at_the_turning_point_the_weights_of_the_epoch_before_come_back(blobs):
 def test_the_bound_is_two_standard_deviations_of_the_window_itself(blobs, dimension, turns):
     net, method = nn.Linear(2, 3), D2L()
     method.begin([net], Feed(blobs))
-    for told in [*HISTORY[:-1], dimension]:  # 5.02 + 2 * 0.0748 = 5.17
-        method.follow(told, net, 0.2)
+    for measured in [*HISTORY[:-1], dimension]:  # 5.02 + 2 * 0.0748 = 5.17
+        method.follow(measured, net, 0.2)
     assert bool(method.turned) == turns
 
 
@@ -161,7 +161,7 @@ def test_small_data_and_real_dimensions(blobs):
     assert 0.5 < float(method.recent[-1]) < 10
 
 
-def test_mistakes_are_told(on_tables, blobs):
+def test_mistakes_are_named(on_tables, blobs):
     with pytest.raises(HoldfastError, match="numbers to predict"):
         on_tables(D2L(), [torch.zeros(3, 1)], torch.zeros(3, 1))
     with pytest.raises(HoldfastError, match="at least 2, not 5, 1 and 20"):

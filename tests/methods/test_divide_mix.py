@@ -146,7 +146,7 @@ def test_wrong_labels_are_found(blobs):
     assert (run.net(blobs.x).argmax(1) == blobs.truth).float().mean() > 0.95
 
 
-def test_mistakes_are_told(on_tables):
+def test_mistakes_are_named(on_tables):
     with pytest.raises(HoldfastError, match="numbers to predict"):
         on_tables(DivideMix(), [torch.zeros(3, 1)] * 2, torch.zeros(3, 1))
     with pytest.raises(HoldfastError, match="strength and warmup must be at least 0, not -1 and 10"):

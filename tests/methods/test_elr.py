@@ -53,7 +53,7 @@ def test_wrong_labels_are_not_memorised(blobs):
     assert (run.net(blobs.x).argmax(1) == blobs.truth).float().mean() > 0.95
 
 
-def test_mistakes_are_told(on_tables):
+def test_mistakes_are_named(on_tables):
     with pytest.raises(HoldfastError, match="numbers to predict"):
         on_tables(ELR(), [torch.zeros(3, 1)], torch.zeros(3, 1))
     with pytest.raises(HoldfastError, match="at least 0, not -1"):

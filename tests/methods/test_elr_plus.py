@@ -89,7 +89,7 @@ def test_wrong_labels_are_not_memorised(blobs):
     assert (run.net(blobs.x).argmax(1) == blobs.truth).float().mean() > 0.95
 
 
-def test_mistakes_are_told(on_tables):
+def test_mistakes_are_named(on_tables):
     with pytest.raises(HoldfastError, match="numbers to predict"):
         on_tables(ELRPlus(), [torch.zeros(3, 1)] * 2, torch.zeros(3, 1))
     with pytest.raises(HoldfastError, match="alpha and ramp must be at least 0, not -1 and 0"):

@@ -40,7 +40,7 @@ def test_the_matrix_is_estimated_and_training_starts_again(flipped):
     assert run.last >= plain.last - 0.02
 
 
-def test_mistakes_are_told(on_tables, logits, labels):
+def test_mistakes_are_named(on_tables, logits, labels):
     with pytest.raises(HoldfastError, match="3 x 3"):
         on_tables(Forward(torch.eye(4)), [logits], labels)
     with pytest.raises(HoldfastError, match="at least one epoch"):

@@ -87,7 +87,7 @@ def test_what_is_pruned_is_mostly_wrong(blobs):
     assert method.kept[~wrong].float().mean() > 0.9
 
 
-def test_mistakes_are_told(on_tables, blobs):
+def test_mistakes_are_named(on_tables, blobs):
     with pytest.raises(HoldfastError, match="numbers to predict"):
         on_tables(GCE(), [torch.zeros(3, 1)], torch.zeros(3, 1))
     with pytest.raises(HoldfastError, match=r"q must lie in \[0, 1\], not 2"):

@@ -15,10 +15,10 @@ def test_rates_of_the_specification():
     assert rate_from_agreement(0.05, 10) == pytest.approx(0.9)
     method = INCV(rounds=0, ramp=0)
     method.noise = torch.tensor(0.2)
-    for symmetric, told in ((True, 0.006897), (False, 0.058824)):
+    for symmetric, expected in ((True, 0.006897), (False, 0.058824)):
         method.symmetric = symmetric
         method._task = type("Ten", (), {"outputs": 10})()
-        assert method.drop_rate() == pytest.approx(told, abs=1e-6)
+        assert method.drop_rate() == pytest.approx(expected, abs=1e-6)
 
 
 def test_rows_that_agree_are_trusted(flipped):
@@ -46,6 +46,6 @@ def test_each_network_trains_on_its_own_half(on_tables, trained, logits, second,
     assert (other.abs().sum(1) > 0).tolist() == [True, True, False, False]
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     with pytest.raises(HoldfastError, match="rounds"):
         INCV(rounds=-1)

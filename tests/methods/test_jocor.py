@@ -62,7 +62,7 @@ def test_what_is_dropped_is_mostly_wrong(blobs):
     assert (run.net(blobs.x).argmax(1) == blobs.truth).float().mean() > 0.95
 
 
-def test_mistakes_are_told(on_tables):
+def test_mistakes_are_named(on_tables):
     with pytest.raises(HoldfastError, match="numbers to predict"):
         on_tables(JoCoR(), [torch.zeros(3, 1)] * 2, torch.zeros(3, 1))
     with pytest.raises(HoldfastError, match=r"agreement in the loss must lie in \[0, 1\], not 2"):

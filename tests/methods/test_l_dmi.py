@@ -12,11 +12,11 @@ def test_the_contract_holds():
     check_method(LDMI(official=True))
 
 
-@pytest.mark.parametrize(("official", "told"), [(True, 1.668899), (False, 5.833102)])
-def test_numbers_of_the_specification(on_tables, logits, labels, official, told):
+@pytest.mark.parametrize(("official", "expected"), [(True, 1.668899), (False, 5.833102)])
+def test_numbers_of_the_specification(on_tables, logits, labels, official, expected):
     method = LDMI(warmup=0, official=official)
     nets, batch = on_tables(method, [logits], labels)
-    assert method.loss(nets, batch).loss.item() == pytest.approx(told, abs=1e-5)
+    assert method.loss(nets, batch).loss.item() == pytest.approx(expected, abs=1e-5)
 
 
 def test_gradient_and_relabelling(on_tables, trained, logits, labels):
@@ -50,6 +50,6 @@ def test_it_goes_on_slowly_from_ordinary_training(flipped):
     assert run.history["train"].iloc[-1] > 0.5
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     with pytest.raises(HoldfastError, match="pace"):
         LDMI(pace=0)

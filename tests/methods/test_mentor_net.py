@@ -112,8 +112,8 @@ def test_a_mentor_learns_a_bar():
         mentor = Mentor()
     teach(mentor, log, right, 0)
     bar = losses.quantile(0.6, interpolation="nearest")
-    told = mentor(losses, losses - bar, torch.full((300,), 18)) > 0
-    assert (told == (right > 0)).float().mean() > 0.97
+    chosen = mentor(losses, losses - bar, torch.full((300,), 18)) > 0
+    assert (chosen == (right > 0)).float().mean() > 0.97
     assert not any(parameter.requires_grad for parameter in mentor.parameters())
 
 
@@ -177,7 +177,7 @@ def test_wrong_labels_weigh_less(blobs):
     assert (run.net(blobs.x).argmax(1) == blobs.truth).float().mean() > 0.95
 
 
-def test_mistakes_are_told(on_tables, blobs):
+def test_mistakes_are_named(on_tables, blobs):
     def begun(reviewed):
         MentorNet(reviewed=reviewed).begin([nn.Linear(2, 3)], Feed(blobs))
 

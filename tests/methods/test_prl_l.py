@@ -90,12 +90,12 @@ def test_the_rank_condition_of_the_paper():
     p /= p.sum(1, keepdim=True)
     norm = (p - torch.eye(classes, dtype=torch.float64)[0]).norm(dim=1)
     variance = p[:, 1:].var(1, correction=0)
-    held = 0
+    larger = 0
     for a in range(200):
         for b in range(200):
             if p[a, 0] > p[b, 0]:
                 gap = classes / (classes - 1) ** 2 * (p[a, 0] - p[b, 0]) * (2 - p[a, 0] - p[b, 0])
                 assert (norm[a] >= norm[b]) == (variance[a] - variance[b] >= gap)
-                held += int(norm[a] >= norm[b])
-    assert held > 100
+                larger += int(norm[a] >= norm[b])
+    assert larger > 100
     assert keep_smallest(norm, 0.5).sum() == 100

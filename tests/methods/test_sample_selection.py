@@ -62,8 +62,8 @@ def test_the_confident_joint_of_the_specification():
     p = [[8, 1, 1], [6, 3, 1], [2, 7, 1], [1, 8, 1], [1, 3, 6], [7, 2, 1], [2, 2, 6], [1, 1, 8]]
     y = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2])
     joint = confident_joint(torch.tensor(p) / 10, y)
-    told = torch.tensor([[0.25, 0.125, 0], [0.1875, 0.1875, 0], [0, 0, 0.25]])
-    torch.testing.assert_close(joint, told)
+    expected = torch.tensor([[0.25, 0.125, 0], [0.1875, 0.1875, 0], [0, 0, 0.25]])
+    torch.testing.assert_close(joint, expected)
     rate, low, high = label_noise_rate(torch.tensor(p) / 10, y)
     assert low <= rate <= high
     assert high == pytest.approx(0.375)
@@ -73,8 +73,8 @@ def guesses(truth, classes, right, seed):
     """What a weak network expects, right about so many and else one class off, on either side."""
     source = torch.Generator().manual_seed(seed)
     uniform = torch.rand(len(truth), generator=source)
-    said = torch.where(uniform < right, truth, (truth + torch.where(uniform < (1 + right) / 2, 1, -1)) % classes)
-    near = torch.stack([(said + step) % classes for step in (0, 1, -1)], 1)
+    guessed = torch.where(uniform < right, truth, (truth + torch.where(uniform < (1 + right) / 2, 1, -1)) % classes)
+    near = torch.stack([(guessed + step) % classes for step in (0, 1, -1)], 1)
     output = torch.rand(len(truth), classes, generator=source).scatter(1, near, 2.0).scatter(1, near[:, :1], 3.0)
     return output.softmax(1)
 
@@ -112,20 +112,20 @@ def test_a_rate_follows_a_network_as_long_as_most_of_its_predictions_change():
     method.begin(nets, feed)
     weak = [guesses(truth, 10, 0.35, seed=seed) for seed in range(4)]
     # It changes its mind from each of these to the next, and then hardly.
-    said = [*weak, torch.where(torch.arange(2000)[:, None] % 5 == 0, weak[0], weak[3])]
-    for epoch, expected in enumerate(said):
+    predictions = [*weak, torch.where(torch.arange(2000)[:, None] % 5 == 0, weak[0], weak[3])]
+    for epoch, expected in enumerate(predictions):
         method.before_epoch(nets, feed, epoch, 10)
         for index in torch.arange(2000).split(128):
             method.observe(index, expected[index].log())
         if epoch == 1:
-            assert method.estimate.rate == pytest.approx(label_noise_rate(said[0], rows.y)[0])
+            assert method.estimate.rate == pytest.approx(label_noise_rate(predictions[0], rows.y)[0])
         elif epoch > 1:
-            assert method.estimate.rate == pytest.approx(undirected_noise_rate(said[epoch - 1], rows.y))
+            assert method.estimate.rate == pytest.approx(undirected_noise_rate(predictions[epoch - 1], rows.y))
         assert bool(method.probing)
     method.before_epoch(nets, feed, 5, 10)
     assert not bool(method.probing)
     # Settled without having learnt anything: what was found before stays.
-    assert method.estimate.rate == pytest.approx(undirected_noise_rate(said[3], rows.y))
+    assert method.estimate.rate == pytest.approx(undirected_noise_rate(predictions[3], rows.y))
 
 
 def test_far_targets_are_counted_whatever_their_size():

@@ -36,7 +36,7 @@ def test_mixed_labels_are_taken_as_they_are(on_tables, logits, labels):
     torch.testing.assert_close(got.detach(), expected)
 
 
-def test_mistakes_are_told(on_tables):
+def test_mistakes_are_named(on_tables):
     with pytest.raises(HoldfastError, match="numbers to predict"):
         on_tables(SCE(), [torch.zeros(3, 1)], torch.zeros(3, 1))
     with pytest.raises(HoldfastError, match="not both 0, not 0 and 0"):

@@ -104,6 +104,6 @@ def test_a_broken_run_goes_on_bit_for_bit(resumes, blobs):
     resumes(lambda: SelfLabelRefinery(0.9), blobs)
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     with pytest.raises(HoldfastError, match=r"must lie in \[0, 1\], not 2 and 0.5"):
         SelfLabelRefinery(2)

@@ -15,11 +15,11 @@ def test_the_contract_holds(method, regression):
 
 def test_numbers_of_the_specification():
     gradients = torch.tensor([[1, 0], [0.9, 0.1], [1.1, -0.1], [1, 0.1], [-3, 2]])
-    told = torch.tensor([0.815935, 0.591838, 1.075934, 0.737767, 12.736389], dtype=torch.float64)
-    torch.testing.assert_close(scores(gradients), told, atol=1e-5, rtol=0)
+    expected = torch.tensor([0.815935, 0.591838, 1.075934, 0.737767, 12.736389], dtype=torch.float64)
+    torch.testing.assert_close(scores(gradients), expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(gradients[:4].mean(0), torch.tensor([1.0, 0.025]))
     wide = torch.cat([gradients, torch.zeros(5, 7)], 1)
-    torch.testing.assert_close(scores(wide), told, atol=1e-5, rtol=0)
+    torch.testing.assert_close(scores(wide), expected, atol=1e-5, rtol=0)
 
 
 def test_rounds_drop_half_the_rate_each_and_the_right_rows(line):

@@ -26,8 +26,8 @@ def test_the_correction_learns_in_the_last_training_only(on_tables, trained, log
     method = TRevision(matrix)
     nets, batch = on_tables(method, [logits], labels, epoch=29)
     trained(method, nets, batch)
-    told = torch.tensor([-0.084068, -0.374660, -0.186541])
-    torch.testing.assert_close(method.change.grad[0], told, atol=1e-5, rtol=0)
+    expected = torch.tensor([-0.084068, -0.374660, -0.186541])
+    torch.testing.assert_close(method.change.grad[0], expected, atol=1e-5, rtol=0)
 
 
 def test_three_trainings(flipped):
@@ -40,6 +40,6 @@ def test_three_trainings(flipped):
     assert method.change.abs().sum() > 0
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     with pytest.raises(HoldfastError, match="revise"):
         TRevision(revise=1)

@@ -83,7 +83,7 @@ def test_a_mixture_holds_all_four_in_equal_parts():
     assert 90 <= int(far.sum()) <= 105
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     x, y = landmarks(10)
     with pytest.raises(HoldfastError, match=r"noise in targets is called 'symmetric' \(there are linadv, signflip"):
         corrupt("symmetric", Rows(x, y), 0.1, 0)

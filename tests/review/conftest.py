@@ -33,9 +33,9 @@ class Server:
     @contextmanager
     def client(self):
         """A browser's stand-in that has opened the link."""
-        with httpx.Client(base_url=self.home, headers={"origin": self.home}) as held:
-            assert held.get(self.link, follow_redirects=True).status_code == 200
-            yield held
+        with httpx.Client(base_url=self.home, headers={"origin": self.home}) as session:
+            assert session.get(self.link, follow_redirects=True).status_code == 200
+            yield session
 
 
 def served(make, folder):

@@ -25,15 +25,15 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backg
 @pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as made:
-        held = made.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield held
-        held.close()
+        chromium = made.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
 
 
 def opened(browser, link, reviewer="Ada"):
     page = browser.new_page()
     page.problems = []
-    page.on("console", lambda told: page.problems.append(told.text) if told.type == "error" else None)
+    page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: page.problems.append(str(error)))
     page.goto(link)
     page.fill("#reviewer", reviewer)
@@ -62,7 +62,7 @@ def press(page, key):
 
 
 def test_twenty_suspects_with_keys_and_a_killed_server(browser, digits, tmp_path):
-    page, said = opened(browser, digits.link), []
+    page, reviewed = opened(browser, digits.link), []
     keys = ["k", "s", "u", "s", "k"] * 4
     for step, key in enumerate(keys):
         if step == 9:
@@ -72,16 +72,16 @@ def test_twenty_suspects_with_keys_and_a_killed_server(browser, digits, tmp_path
             assert "start holdfast review again" in page.text_content("#notice")
             digits.start()
             page = opened(browser, digits.link)
-        said.append((row(page), key, page.text_content("#label-given"), page.text_content("#label-suggested")))
+        reviewed.append((row(page), key, page.text_content("#label-given"), page.text_content("#label-suggested")))
         press(page, key)
-    taken_back = said.pop()
+    taken_back = reviewed.pop()
     press(page, "z")
     assert row(page) == taken_back[0]
     page.keyboard.press("o")
     page.keyboard.type("digit 7")
     page.keyboard.press("Enter")
     until(page, lambda: row(page) != taken_back[0])
-    assert len({line[0] for line in said}) == 19
+    assert len({line[0] for line in reviewed}) == 19
     assert "20 decided" in page.text_content("#progress")
     assert page.problems == []
     page.close()
@@ -89,8 +89,8 @@ def test_twenty_suspects_with_keys_and_a_killed_server(browser, digits, tmp_path
     out = tmp_path / "cleaned.csv"
     assert CliRunner().invoke(app, ["export", str(digits.run), "--out", str(out)]).exit_code == 0
     table = pd.read_csv(out).set_index("row")
-    for told, key, given, suggested in said:
-        line = table.loc[int(told.split()[1])]
+    for title, key, given, suggested in reviewed:
+        line = table.loc[int(title.split()[1])]
         assert line["given"] == given
         assert line["label"] == (suggested if key == "s" else given)
         assert line["reviewed"] == (key != "u")

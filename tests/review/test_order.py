@@ -28,23 +28,23 @@ def planted(n=4_000, seed=0):
 
 
 def test_the_estimate_holds_the_truth_whatever_is_reviewed():
-    held = 0
+    covered = 0
     for seed in range(20):
         rng, trust, wrong = planted(seed=seed)
         reviewed = rng.random(len(trust)) < rng.choice([0, 0.05, 0.5])
         found = remaining(trust, reviewed, wrong & reviewed)
-        held += found.low <= wrong[~reviewed].sum() <= found.high
-    assert held >= 18
+        covered += found.low <= wrong[~reviewed].sum() <= found.high
+    assert covered >= 18
 
 
 def test_reviews_correct_a_run_that_is_mistaken():
     rng, trust, wrong = planted()
-    said = np.clip(trust * 1.5, 0, 1)
+    mistaken = np.clip(trust * 1.5, 0, 1)
     none = np.zeros(len(trust), dtype=bool)
     reviewed = rng.random(len(trust)) < 0.4
     true = wrong[~reviewed].sum()
-    before = remaining(said, none, none).estimate * (~reviewed).mean()
-    after = remaining(said, reviewed, wrong & reviewed)
+    before = remaining(mistaken, none, none).estimate * (~reviewed).mean()
+    after = remaining(mistaken, reviewed, wrong & reviewed)
     assert abs(after.estimate - true) < 0.5 * abs(before - true)
 
 

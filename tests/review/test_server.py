@@ -60,8 +60,8 @@ def test_a_walk_through_suspects(digits, tmp_path):
         assert again["decisions"] == ["Ada: suggestion"]
         assert asked(client)["progress"]["own"] == 4
     out = tmp_path / "cleaned.csv"
-    said = CliRunner().invoke(app, ["export", str(digits.run), "--out", str(out)])
-    assert said.exit_code == 0, said.output
+    exported = CliRunner().invoke(app, ["export", str(digits.run), "--out", str(out)])
+    assert exported.exit_code == 0, exported.output
     table = pd.read_csv(out)
     assert table["label"][item["row"]] == item["suggested"]
     assert table["label"][kept] == table["given"][kept]
@@ -123,8 +123,8 @@ def test_foreign_hosts_and_origins(digits):
 
 
 def test_only_this_machine(digits):
-    held = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    bound = [line[1] for line in held if int(line[1].split(":")[1], 16) == digits.port and line[3] == "0A"]
+    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    bound = [line[1] for line in sockets if int(line[1].split(":")[1], 16) == digits.port and line[3] == "0A"]
     assert bound == [f"0100007F:{digits.port:04X}"]
 
 
@@ -197,9 +197,9 @@ def test_sql_in_every_field(photos):
             body = {"row": row, "reviewer": reviewer, "verdict": "other", "label": EVIL, "filter": {"given": EVIL}}
             assert client.post("/api/decide", json=body).status_code == 200
         assert asked(client, low="0; DROP TABLE entries")["error"]
-        held = sqlite3.connect(photos.run / "reviews.sqlite")
-        entries = held.execute("SELECT reviewer, label FROM entries").fetchall()
-        held.close()
+        database = sqlite3.connect(photos.run / "reviews.sqlite")
+        entries = database.execute("SELECT reviewer, label FROM entries").fetchall()
+        database.close()
         assert (EVIL, f'"{EVIL}"') in entries
         assert len(entries) == 3
 
@@ -221,7 +221,7 @@ def test_an_image_bomb_is_not_decoded(photos):
         row = sorted(
             p.relative_to(photos.folder / "photos").as_posix() for p in path.parent.parent.rglob("*.png")
         ).index(path.relative_to(photos.folder / "photos").as_posix())
-        held = path.read_bytes()
+        original = path.read_bytes()
         assert client.get(f"/picture/{row}").status_code == 200
         try:
             path.write_bytes(bomb())
@@ -231,7 +231,7 @@ def test_an_image_bomb_is_not_decoded(photos):
             path.write_bytes(b"no picture at all")
             assert client.get(f"/picture/{row}").status_code == 400
         finally:
-            path.write_bytes(held)
+            path.write_bytes(original)
         status = Path(f"/proc/{photos.process.pid}/status").read_text()
         peak = int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
         assert peak < 1_500_000, f"{peak} kB"
@@ -239,13 +239,13 @@ def test_an_image_bomb_is_not_decoded(photos):
 
 def test_a_large_photograph_is_sent_small(photos):
     path = photos.folder / "photos" / SCRIPT / f"06 {SCRIPT}.png"
-    held = path.read_bytes()
+    original = path.read_bytes()
     with photos.client() as client:
         try:
             Image.new("RGB", (3_000, 2_000), (9, 200, 30)).save(path)
             sizes = {Image.open(io.BytesIO(client.get(f"/picture/{row}").content)).size for row in range(40)}
         finally:
-            path.write_bytes(held)
+            path.write_bytes(original)
     assert max(max(size) for size in sizes) == 640
 
 

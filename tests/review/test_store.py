@@ -16,9 +16,9 @@ EVIL = "'; DROP TABLE entries; --"
 
 @pytest.fixture
 def store(tmp_path):
-    held = Store(tmp_path / "reviews.sqlite", "f")
-    yield held
-    held.close()
+    opened = Store(tmp_path / "reviews.sqlite", "f")
+    yield opened
+    opened.close()
 
 
 def test_decisions_and_what_takes_them_back(store):
@@ -91,12 +91,12 @@ def test_a_killed_process_loses_nothing_that_was_answered(tmp_path):
         "    store.decide(row, 'Ada', Answer.keep, 'cat'); print(row, flush=True)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    said = [int(next(child.stdout)) for _ in range(40)]
+    answered = [int(next(child.stdout)) for _ in range(40)]
     os.kill(child.pid, signal.SIGKILL)
-    said += [int(line) for line in child.stdout]
+    answered += [int(line) for line in child.stdout]
     child.wait()
     child.stdout.close()
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
     store = Store(path, "f")
-    assert set(said) <= Decisions(store).of("Ada")
+    assert set(answered) <= Decisions(store).of("Ada")
     store.close()

@@ -46,11 +46,11 @@ def test_groups_and_metric(file, tmp_path):
     assert (pd.read_csv(tmp_path / "i.csv").row % 3).value_counts().tolist() == [5, 5, 5]
 
 
-def test_mistakes_are_told(file, tmp_path):
+def test_mistakes_are_named(file, tmp_path):
     (tmp_path / "old.csv").write_text("mine")
     (tmp_path / "bad.npy").write_bytes(b"nonsense")
     np.save(tmp_path / "object.npy", np.array([{}], dtype=object), allow_pickle=True)
-    for words, said in (
+    for words, message in (
         ((file, "--out", tmp_path / "i.txt"), "must end in .csv"),
         ((file, "--out", tmp_path / "old.csv"), "exists; choose another"),
         ((tmp_path / "none.npy", "--out", tmp_path / "i.csv"), "does not exist"),
@@ -62,5 +62,5 @@ def test_mistakes_are_told(file, tmp_path):
         done = run(*words)
         assert done.exit_code != 0
         assert isinstance(done.exception, HoldfastError)
-        assert said in str(done.exception)
+        assert message in str(done.exception)
     assert (tmp_path / "old.csv").read_text() == "mine"

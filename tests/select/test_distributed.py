@@ -140,16 +140,16 @@ def test_without_ray_the_extra_is_named(monkeypatch):
 
 def test_on_ray_is_the_same(ray):
     points = islands(400)
-    told = []
+    reports = []
 
     class Heard:
         def at(self, done, of):
-            told.append((done, of))
+            reports.append((done, of))
 
     there = distributed(points, 15, parts=4, seed=2, progress=Heard())
     here = greedi(points, 15, 4, 2)
     torch.testing.assert_close(there, here, rtol=0, atol=0)
-    assert told == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
+    assert reports == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
     assert ray.is_initialized()
 
 

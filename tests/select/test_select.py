@@ -155,10 +155,10 @@ def test_no_pick_falls_short_of_the_best(metric):
     points = points @ generator.normal(size=(9, 20)).astype(np.float32)
     assert len(points) > FEW
     found = facility_location(points, 1250, metric=metric)
-    held = points.astype(np.float64)
+    exact = points.astype(np.float64)
     if metric == "cosine":
-        held /= np.linalg.norm(held, axis=1, keepdims=True)
-    d = np.square(held[:, None] - held[None]).sum(-1)
+        exact /= np.linalg.norm(exact, axis=1, keepdims=True)
+    d = np.square(exact[:, None] - exact[None]).sum(-1)
     d = np.sqrt(d) if metric == "euclidean" else d / 2 if metric == "cosine" else d
     best = np.full(2500, d.max())
     for step, pick in enumerate(found.index):

@@ -91,9 +91,9 @@ def test_near_holds_the_points_asked_for(monkeypatch):
     cover = Cover(rows.values, rows.width())
     near = cover.near(100)
     assert near.diagonal().all()
-    held = near @ cover.counts.numpy()
-    assert (held >= 100).all()
-    assert (held < 100 + cover.counts.max().item()).all()
+    sizes = near @ cover.counts.numpy()
+    assert (sizes >= 100).all()
+    assert (sizes < 100 + cover.counts.max().item()).all()
 
 
 def test_a_reference_is_enough():

@@ -27,12 +27,12 @@ def sieved(points, k, epsilon, phantom, between):
     top, best = alone.max(), 0.0
     low, high = np.ceil(np.log(top) / np.log1p(epsilon)), np.floor(np.log(2 * k * top) / np.log1p(epsilon))
     for power in np.arange(low, high + 1):
-        guess, held, value = (1 + epsilon) ** power, phantom.copy(), 0.0
+        guess, nearest, value = (1 + epsilon) ** power, phantom.copy(), 0.0
         size = 0
         for row in between:
-            gain = np.maximum(held - row, 0).sum()
+            gain = np.maximum(nearest - row, 0).sum()
             if size < k and gain > 0 and gain >= (guess / 2 - value) / (k - size):
-                held, value, size = np.minimum(held, row), value + gain, size + 1
+                nearest, value, size = np.minimum(nearest, row), value + gain, size + 1
         best = max(best, value)
     return best
 
@@ -51,11 +51,11 @@ def test_sieves_keep_their_guarantee():
     phantom = between.mean(1)
     for k in (1, 5, 20):
         sieve = SieveStreaming(k, epsilon=0.1, reference=400).update(points)
-        held, best = phantom.copy(), 0.0
+        nearest, best = phantom.copy(), 0.0
         for _ in range(k):
-            gain = np.maximum(held - between, 0).sum(1)
+            gain = np.maximum(nearest - between, 0).sum(1)
             best += gain.max()
-            held = np.minimum(held, between[gain.argmax()])
+            nearest = np.minimum(nearest, between[gain.argmax()])
         assert sieve._value.max() * sieve._like.unit >= (0.5 - 0.1) * best
         found = sieve.result()
         value = np.maximum(phantom - distances(points, points[found.index]).min(1), 0).sum()
@@ -82,11 +82,11 @@ def test_a_reservoir_is_a_uniform_sample():
     sieve = SieveStreaming(3, reference=400)
     for chunk in rows.split(250):
         sieve.update(chunk)
-    held = np.sort(sieve._row)
-    assert len(np.unique(held)) == 400
+    sampled = np.sort(sieve._row)
+    assert len(np.unique(sampled)) == 400
     np.testing.assert_allclose(sieve._sample[:, 0] * sieve._like.unit + sieve._like.mean.item(), sieve._row, rtol=1e-5)
-    assert abs(held.mean() - 2000) < 4 * 4000 / np.sqrt(12 * 400)
-    assert np.histogram(held, 4, (0, 4000))[0].min() > 60
+    assert abs(sampled.mean() - 2000) < 4 * 4000 / np.sqrt(12 * 400)
+    assert np.histogram(sampled, 4, (0, 4000))[0].min() > 60
 
 
 def test_values_follow_the_reservoir():

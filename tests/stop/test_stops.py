@@ -79,12 +79,12 @@ def test_every_rule_works_with_every_method(blobs, rule, method, tmp_path):
 def test_distance_keeps_the_epoch_of_the_least_gain(blobs):
     # Gains of .4, .1, .05, .06, .2, .3: the least in the fourth epoch.
     seen = [(1.0, 0.2), (2.0, 0.6), (3.0, 0.7), (4.0, 0.75), (5.0, 0.81), (6.0, 1.01), (7.0, 1.31)]
-    told = judged(DistanceStop(3), blobs, seen)
-    assert [best for best, _ in told] == [True, True, True, True, False, False, False]
-    assert [stop for _, stop in told] == [False] * 6 + [True]
+    verdicts = judged(DistanceStop(3), blobs, seen)
+    assert [best for best, _ in verdicts] == [True, True, True, True, False, False, False]
+    assert [stop for _, stop in verdicts] == [False] * 6 + [True]
     # A network that is set back begins anew.
-    told = judged(DistanceStop(1), blobs, [(1.0, 0.2), (2.0, 0.3), (0.5, 0.2), (1.5, 0.4), (2.5, 0.5)])
-    assert told == [(True, False)] * 5
+    verdicts = judged(DistanceStop(1), blobs, [(1.0, 0.2), (2.0, 0.3), (0.5, 0.2), (1.5, 0.4), (2.5, 0.5)])
+    assert verdicts == [(True, False)] * 5
 
 
 def test_accuracy_keeps_the_epoch_nearest_to_the_share_of_right_labels(blobs):
@@ -94,23 +94,23 @@ def test_accuracy_keeps_the_epoch_nearest_to_the_share_of_right_labels(blobs):
         (True, True),
         (False, True),
     ]
-    told = judged(TrainAccuracyStop(0.4), blobs, [(1, 0.58), (1, 0.7)])
-    assert told == [(True, False), (False, True)]
+    verdicts = judged(TrainAccuracyStop(0.4), blobs, [(1, 0.58), (1, 0.7)])
+    assert verdicts == [(True, False), (False, True)]
 
 
 def test_a_network_that_changes_its_mind_is_judged_by_labels_on_unlikely_classes_alone(digits):
     train, _ = digits
     rule = TrainAccuracyStop()
     feed, net = begun(rule, train)
-    found, said = [], []
+    found, predictions = [], []
     for epoch in range(4):
         if epoch < 3:  # from the third to the fourth nothing changes
             net = net_for(train, seed=epoch)
         found.append(rule.noise_rate(Epoch(epoch, 30, 1.0, 0.1, 0.0), net, feed))
-        said.append(feed.task.expected(feed.outputs(net)))
-    assert found[0] == pytest.approx(label_noise_rate(said[0], train.y)[0])
-    assert found[1:3] == pytest.approx([label_noise_rate(now, train.y, stability=0.0)[0] for now in said[1:3]])
-    assert found[2] != pytest.approx(label_noise_rate(said[2], train.y)[0])
+        predictions.append(feed.task.expected(feed.outputs(net)))
+    assert found[0] == pytest.approx(label_noise_rate(predictions[0], train.y)[0])
+    assert found[1:3] == pytest.approx([label_noise_rate(now, train.y, stability=0.0)[0] for now in predictions[1:3]])
+    assert found[2] != pytest.approx(label_noise_rate(predictions[2], train.y)[0])
     assert found[3] == found[2]
     assert not rule.probing
 
@@ -221,7 +221,7 @@ def test_theory_stops_at_its_time(blobs):
     assert len(fast.history) == 3
 
 
-def test_mistakes_are_told(blobs, line):
+def test_mistakes_are_named(blobs, line):
     with pytest.raises(HoldfastError, match="a stop rule goes to fit"):
         Stack(Method(), TrainAccuracyStop())
     with pytest.raises(HoldfastError, match="at least one epoch"):

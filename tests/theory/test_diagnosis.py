@@ -64,7 +64,7 @@ def test_numbers_to_predict_leave_out_what_is_about_classes(line, tmp_path):
     assert "theorems are about classes" in page
 
 
-def test_mistakes_are_told(blobs, found, tmp_path):
+def test_mistakes_are_named(blobs, found, tmp_path):
     run = fit(blobs, Method(), nn.Linear(2, 3), epochs=1, device="cpu")
     with pytest.raises(HoldfastError, match="train with out"):
         diagnose(run)

@@ -41,11 +41,11 @@ def test_singular_values_of_a_weighted_coreset_lie_between_their_bounds():
 def test_conditions_of_a_coreset_say_which_fails():
     found = weighted_jacobian(torch.eye(6), torch.arange(3), torch.full((3,), 4.0))
     assert (found.alpha, found.epsilon, found.beta) == pytest.approx((2.0, 1.0, 2.0))
-    told = coreset_training(found, n=6, size=3, wrong=0.1, gap=2.0, smooth=0.1)
-    assert told.rate == pytest.approx(1 / 8)
-    assert told.iterations == pytest.approx(2 * math.log(math.sqrt(6) / 0.1))
-    assert [c.holds for c in told.conditions] == [True, False, True]
-    assert told.conditions[1].factor == pytest.approx(2 * 4 / (3 * 2 * math.log(math.sqrt(3) / 0.1)))
+    statement = coreset_training(found, n=6, size=3, wrong=0.1, gap=2.0, smooth=0.1)
+    assert statement.rate == pytest.approx(1 / 8)
+    assert statement.iterations == pytest.approx(2 * math.log(math.sqrt(6) / 0.1))
+    assert [c.holds for c in statement.conditions] == [True, False, True]
+    assert statement.conditions[1].factor == pytest.approx(2 * 4 / (3 * 2 * math.log(math.sqrt(3) / 0.1)))
     assert not coreset_training(found, n=6, size=3, wrong=0.3, gap=2.0, smooth=9.0).conditions[0].holds
     low = coreset_descent(found, smooth=0.0, residual=3.0, noise=label_noise_inside(0.1))
     assert low.radius == pytest.approx(6.0)

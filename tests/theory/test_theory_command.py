@@ -15,15 +15,15 @@ def run(blobs, tmp_path_factory):
     table["kind"] = [blobs.classes[k] for k in blobs.y]
     table.to_csv(folder / "blobs.csv", index=False)
     asked = f"fit {folder / 'blobs.csv'} --label kind --out {folder / 'run'} --epochs 4 --quiet --stop distance"
-    told = CliRunner().invoke(app, asked.split(), catch_exceptions=False)
-    assert told.exit_code == 0, told.output
+    result = CliRunner().invoke(app, asked.split(), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
     return folder / "run"
 
 
 def test_a_run_is_diagnosed_from_its_folder_alone(run):
-    told = CliRunner().invoke(app, ["diagnose", str(run), "--examples", "12"], catch_exceptions=False)
-    assert told.exit_code == 0
-    words = " ".join(told.output.split())
+    result = CliRunner().invoke(app, ["diagnose", str(run), "--examples", "12"], catch_exceptions=False)
+    assert result.exit_code == 0
+    words = " ".join(result.output.split())
     assert "Distance from the start." in words
     assert "conditions of the theorems hold" in words
     assert (run / "diagnosis.html").stat().st_size > 50_000

@@ -64,9 +64,9 @@ def test_the_network_of_the_specification():
     loss.backward()
     assert net(x).item() == pytest.approx(0.438487, abs=1e-6)
     assert loss.item() == pytest.approx(0.096136, abs=1e-6)
-    told = torch.tensor([[0.226670, 0.0], [-0.155029, 0.0]]).double()
-    torch.testing.assert_close(net.weight.grad, told, atol=1e-6, rtol=0)
-    torch.testing.assert_close(net.jacobian(x)[0] * net(x).item(), told.flatten(), atol=1e-6, rtol=0)
+    expected = torch.tensor([[0.226670, 0.0], [-0.155029, 0.0]]).double()
+    torch.testing.assert_close(net.weight.grad, expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(net.jacobian(x)[0] * net(x).item(), expected.flatten(), atol=1e-6, rtol=0)
 
 
 def test_descent_is_that_of_autograd():
@@ -96,9 +96,9 @@ def test_covariance_of_the_specification(slopes, off, least, condition):
 
 
 def test_slopes_of_the_specification():
-    told = torch.tensor([0.206621, 0.228572, 0.25, 0.271428, 0.293379]).double()
+    expected = torch.tensor([0.206621, 0.228572, 0.25, 0.271428, 0.293379]).double()
     rho = torch.tensor([-1.0, -0.5, 0.0, 0.5, 1.0]).double()
-    torch.testing.assert_close(softplus_slopes(rho), told, atol=1e-6, rtol=0)
+    torch.testing.assert_close(softplus_slopes(rho), expected, atol=1e-6, rtol=0)
     normal = by_quadrature(lambda t: torch.special.ndtr(torch.from_numpy(t)).numpy())
     torch.testing.assert_close(normal(rho), probit_slopes(rho), atol=1e-8, rtol=0)
 
@@ -216,7 +216,7 @@ def test_conditions_say_by_how_much():
     assert share.factor == pytest.approx(0.25 / 0.15)
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     with pytest.raises(HoldfastError, match="one label"):
         clusterable(10, 3, 2, labels=torch.tensor([0.0, 2.0]))
     with pytest.raises(HoldfastError, match="do not fit"):

@@ -118,9 +118,10 @@ def reasons(ledger: Mapping[str, Tensor], suggested: Array | None, flag: Array) 
     selected = counts["selected"] / np.maximum(counts["trained"], 1)
     stability = 1 - counts["changed"] / np.maximum(counts["seen"] - 1, 1)
     for k, row in enumerate(rows):
-        parts = []
         if "evidence" in ledger and suggested is not None:
-            parts.append(f"networks that never saw the label expect {suggested[row]}")
+            why[row] = f"networks that never saw the label expect {suggested[row]}"
+            continue
+        parts = []
         if counts["trained"][k] and selected[k] < 0.5:
             parts.append(f"label selected in {selected[k]:.0%} of its batches")
         if against[k] >= 0.5:

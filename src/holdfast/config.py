@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
@@ -204,8 +204,3 @@ def reviewed_part(reviewed: Tensor | None) -> str | None:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
-
-
-def plain_parts(parts: Any) -> Any:
-    """One part, a sequence of them, or none."""
-    return [plain(part) for part in parts] if isinstance(parts, Sequence) else plain(parts)

@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Adam, Optimizer
 
 from holdfast import checkpoint
-from holdfast.config import RunConfig, optimizer_part, plain, plain_parts, reviewed_part, schedule_part
+from holdfast.config import RunConfig, optimizer_part, plain, reviewed_part, schedule_part
 from holdfast.data.rows import Rows, as_rows
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
@@ -150,7 +150,7 @@ def fit(
         parameters=sum(parameter.numel() for parameter in nets[0].parameters()),
         pretrained=None if pretrained is None else str(pretrained),
         optimizer=optimizer_part(optimizer([parameter for each in nets for parameter in each.parameters()])),
-        schedule=schedule_part(schedule), augment=plain_parts(augment), epochs=epochs, batch_size=batch_size, seed=seed,
+        schedule=schedule_part(schedule), augment=plain(augment), epochs=epochs, batch_size=batch_size, seed=seed,
         precision=precision, device=device, devices=devices, strategy=strategy, workers=workers, **_described(rows),
     )  # fmt: skip
     saved = None if folder is None else folder.open(config, resume=resume)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import nn
 from torch.optim import Adam
 
@@ -62,7 +63,7 @@ def test_no_network_speaks_of_a_row_that_it_was_trained_on():
         assert sorted(asked.tolist()) == sorted(order[number::FOLDS].tolist())
         assert not set(torch.cat(net.trained).tolist()) & set(rows.x[asked, 0].tolist())
         assert len(set(torch.cat(net.trained).tolist())) == 300
-    assert len(seen) == 2 * FOLDS
+    assert len(seen) == 2 * FOLDS + 1  # and once all rows, for their neighbours
 
 
 def test_folds_stop_when_held_out_labels_become_less_likely():
@@ -169,14 +170,51 @@ def test_a_loop_of_ones_own_must_ask_first(blobs):
         SecondOpinion().begin([nn.Linear(2, 3)], Feed(blobs))
 
 
-def test_joined_evidence_has_the_rate_of_what_is_held_out():
+def opinions():
     source = torch.Generator().manual_seed(0)
     truth = torch.arange(3000) % 3
     y = symmetric(truth, 0.3, 3, seed=2).labels
     held_out = (2 * torch.eye(3)[truth] + torch.randn(3000, 3, generator=source)).softmax(1)
-    learning = (held_out + 0.2 * torch.eye(3)[y]) / 1.2
-    joined = joined_evidence(held_out, learning, y)
+    return truth, y, held_out, (held_out + 0.2 * torch.eye(3)[y]) / 1.2
+
+
+def test_joined_evidence_has_the_rate_of_what_is_held_out():
+    _, y, held_out, learning = opinions()
+    joined = joined_evidence(held_out, [learning], y)
     alone = label_trust(held_out, y).right(y)
     assert float(trust_in(joined, y).right(y).mean()) == pytest.approx(float(alone.mean()), abs=0.01)
     unmatched = label_trust((held_out + learning) / 2, y).right(y)
     assert float(unmatched.mean()) > float(alone.mean()) + 0.01
+
+
+def test_a_source_that_knows_something_helps_and_one_that_knows_little_is_left_out():
+    truth, y, held_out, learning = opinions()
+    wrong, source = (y != truth).numpy(), torch.Generator().manual_seed(1)
+
+    def ranking(*others):
+        return roc_auc_score(wrong, -trust_in(joined_evidence(held_out, others, y), y).right(y).numpy())
+
+    another = (2 * torch.eye(3)[truth] + torch.randn(3000, 3, generator=source)).softmax(1)
+    assert ranking(learning, another) > ranking(learning) + 0.02
+    guess = torch.rand(3000, 3, generator=source)
+    assert ranking(learning, guess / guess.sum(1, keepdim=True)) == ranking(learning)
+
+
+def test_neighbours_have_their_say_of_features_and_not_of_pixels():
+    """Features whose nearest rows all agree; networks that are hardly trained know little without them."""
+    source = torch.Generator().manual_seed(0)
+    truth = torch.arange(600) % 4
+    x = torch.randn(4, 20, generator=source)[truth] + 0.3 * torch.randn(600, 20, generator=source)
+    y = symmetric(truth, 0.2, 4, seed=1).labels
+
+    def weakest(x, net):
+        rows = Rows(x, y, tuple("abcd"))
+        feed = Feed(rows, batch_size=100)
+        nets = [net() for _ in range(FOLDS)]
+        return cross_fit(feed, nets, lambda p: Adam(p, 1e-3), 1, Silent())
+
+    found = weakest(x, small_net)
+    assert (found.joined.argmax(1) == truth).float().mean() > (found.held_out.argmax(1) == truth).float().mean() + 0.02
+    assert (found.joined.argmax(1) == truth).float().mean() > 0.98
+    as_images = weakest(x.reshape(600, 1, 4, 5), lambda: nn.Sequential(nn.Flatten(), small_net()))
+    assert (as_images.joined.argmax(1) == truth).float().mean() < 0.95

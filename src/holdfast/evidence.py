@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from holdfast.feed import Feed, outputs_on
+from holdfast.functional.neighbours import neighbour_votes
 from holdfast.functional.row_randomness import row_uniforms
 from holdfast.method import Method
 from holdfast.methods.huber import Huber
@@ -42,7 +43,8 @@ def cross_fit(
     The folds train side by side, an epoch each by turns, and stop when the *given* labels of held-out rows no longer
     become likelier: a network that memorises labels memorises those of its own rows and loses on these. So neither a
     clean label nor the noise rate is needed to stop in time. Outputs of the epochs nearest to the best are averaged,
-    and so are, up to the best, those that networks made in training of the rows that they do see.
+    and so are, up to the best, those that networks made in training of the rows that they do see. Where inputs are
+    features, the labels of each row's neighbours are a third source.
 
     Parameters
     ----------
@@ -88,4 +90,16 @@ def cross_fit(
         if since >= PATIENCE:
             break
     averaged = torch.stack([held_out for _, held_out in near]).mean(0)
-    return Evidence(averaged, model.join(averaged, learning, feed.y))
+    return Evidence(averaged, model.join(averaged, learning, _votes(feed), feed.y))
+
+
+def _votes(feed: Feed) -> Tensor | None:
+    """(N, C) labels of each row's neighbours; None for images, whose pixels say little, and for numbers."""
+    if not isinstance(feed.task, Classification):
+        return None
+    chunks = feed.chunks(torch.arange(len(feed)))
+    first = next(chunks)[1]
+    if first.dim() != 2 or len(feed) < 2:
+        return None
+    x = torch.cat([first, *(x for _, x in chunks)])
+    return neighbour_votes(x, feed.y, feed.task.outputs)

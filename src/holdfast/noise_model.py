@@ -83,8 +83,9 @@ class NoiseModel(ABC):
         """How well held-out rows are predicted, from the loss of each against its given label, whatever the noise."""
 
     @abstractmethod
-    def join(self, held_out: Tensor, learning: Tensor, y: Tensor) -> Tensor:
-        """(N, q) evidence about true labels, from networks that never saw those given and from networks that did."""
+    def join(self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor) -> Tensor:
+        """(N, q) evidence about true labels: from networks that never saw those given, from networks that did, and from
+        the labels of neighbours where there are any."""
 
     @abstractmethod
     def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
@@ -135,8 +136,9 @@ class LabelNoise(NoiseModel):
     def held_out_loss(self, losses: Tensor) -> float:
         return float(losses.mean())
 
-    def join(self, held_out: Tensor, learning: Tensor, y: Tensor) -> Tensor:
-        return joined_evidence(held_out.cpu(), learning.cpu(), y.cpu()).to(held_out)
+    def join(self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor) -> Tensor:
+        sources = [source.cpu() for source in (learning, votes) if source is not None]
+        return joined_evidence(held_out.cpu(), sources, y.cpu()).to(held_out)
 
     def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
         """Half posterior, half what held-out networks expect, which is softer and smooths the posterior's mistakes."""
@@ -185,7 +187,7 @@ class TargetNoise(NoiseModel):
         """The median: the loss of a wrong target has no bound."""
         return float(losses.median())
 
-    def join(self, held_out: Tensor, learning: Tensor, y: Tensor) -> Tensor:
+    def join(self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor) -> Tensor:
         return held_out
 
     def refined(self, evidence: Evidence, y: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ networks are seldom as sure as they should be. Rows = true class, columns = give
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -26,6 +27,8 @@ no noise explain them as well as sharp evidence and much noise. From 2.1 on is a
 function of the input, so that most of the doubt of a network trained on noisy labels is noise."""
 JOINED, HALVINGS = (0.5, 10.0), 10
 """Bounds of the power that joined evidence is raised to, and how often they are halved in search of it."""
+LISTENED = 0.9
+"""A source is heard if it agrees with given labels at least so many times as often as held-out networks do."""
 LEAST = 1e-6
 STAYS = 0.2
 """The part of a probability that stays where all of it looks like noise taken over: that of classes which resemble each
@@ -82,17 +85,21 @@ def trust_in(evidence: Tensor, y: Tensor) -> Trust:
     return Trust(bayes(evidence, y, transition), transition, evidence)
 
 
-def joined_evidence(held_out: Tensor, learning: Tensor, y: Tensor) -> Tensor:
-    """(N, C) evidence of networks that never saw a label, joined with that of networks while they learnt it.
+def joined_evidence(held_out: Tensor, others: Sequence[Tensor], y: Tensor) -> Tensor:
+    """(N, C) evidence of networks that never saw a label, joined with other sources.
 
     How soon a label is learnt says whether it is right, which a network that never sees it cannot say; but what is
-    learnt in the end leans to the given labels, right or wrong. So the mean of both decides which labels are likelier
-    wrong than others, and is sharpened until as many of them are wrong as the held-out evidence alone has it.
+    learnt in the end leans to the given labels, right or wrong. Neighbours in features that were made without labels
+    have not learnt the habits of those who gave them. So the mean of all sources decides which labels are likelier
+    wrong than others, and is sharpened until as many of them are wrong as the held-out evidence alone has it. A source
+    that agrees with the given labels much less often than the held-out evidence knows too little, and is left out.
 
-    Shape: held_out (N, C) and learning (N, C) probabilities, y (N,) -> (N, C).
+    Shape: held_out (N, C) and each other (N, C) probabilities, y (N,) -> (N, C).
     """
     rate = 1 - float(label_trust(held_out, y).right(y).mean())
-    logs = _denoised_logs((held_out.double() + learning.double()) / 2)
+    agreement = (held_out.argmax(1) == y).double().mean()
+    heard = [other for other in others if (other.argmax(1) == y).double().mean() >= LISTENED * agreement]
+    logs = _denoised_logs(torch.stack([each.double() for each in (held_out, *heard)]).mean(0))
     some, given = _sample(logs, y)
     low, high = JOINED
     for _ in range(HALVINGS):

@@ -9,9 +9,11 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from holdfast.functional.label_trust import Trust, bayes, fit_transition
+from holdfast.functional.label_trust import Trust, bayes, fit_transition, trust_in
 
 DRAWS = 40
+SHARPNESS = (0.5, 2.0)
+"""How sharp evidence is taken to be is an assumption; intervals reach from half of it to twice."""
 ROUNDS = 3
 """Of expectation maximisation in each draw, from the matrix of all rows."""
 INTERVAL = (0.025, 0.975)
@@ -21,8 +23,9 @@ INTERVAL = (0.025, 0.975)
 class Noise:
     """Noise rate and transition matrix as the given labels and a network's expectations have them.
 
-    The intervals hold 95 % of bootstrap draws: they say how much chance among the rows matters, not how far the network
-    itself may be mistaken.
+    The intervals hold 95 % of bootstrap draws whether the evidence is half or twice as sharp as assumed: chance among
+    the rows and the one assumption that no likelihood can check. Errors that all networks share with those who gave the
+    labels are outside them.
 
     Attributes
     ----------
@@ -40,10 +43,35 @@ class Noise:
 
 def noise_of(trust: Trust, y: Tensor, names: Sequence[str], seed: int = 0) -> Noise:
     """Estimate noise rate and transition matrix, and draw rows again and again for the intervals."""
-    source = torch.Generator().manual_seed(seed)
-    total, classes = len(y), len(names)
+    classes = len(names)
     wrong = 1 - trust.right(y)
     count = torch.bincount(y, minlength=classes)
+    own = _by_class(wrong, y, classes) / count.clamp_min(1)
+    drawn = [_draws(trust_in(_sharpened(trust.evidence, power), y), y, classes, seed) for power in SHARPNESS]
+    (least, most), (low, high), (low_matrix, high_matrix) = (_interval(parts) for parts in zip(*drawn, strict=True))
+    table = pd.DataFrame(
+        {
+            "class": list(names),
+            "labels": count.numpy(),
+            "wrong": own.numpy(),
+            "low": low.minimum(own).numpy(),
+            "high": high.maximum(own).clamp_max(1).numpy(),
+        }
+    )
+    rate = float(wrong.mean())
+    return Noise(
+        (rate, min(rate, float(least)), max(rate, float(most))), table, trust.transition, low_matrix, high_matrix
+    )
+
+
+def _sharpened(evidence: Tensor, power: float) -> Tensor:
+    return (evidence.clamp_min(1e-12).log() * power).softmax(1)
+
+
+def _draws(trust: Trust, y: Tensor, classes: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(D,) noise rates, (D, C) of each class, and (D, C, C) transition matrices of rows drawn again and again."""
+    source = torch.Generator().manual_seed(seed)
+    total = len(y)
     rates, own, matrices = [], [], []
     for _ in range(DRAWS):
         weight = torch.bincount(torch.randint(total, (total,), generator=source), minlength=total).double()
@@ -53,28 +81,16 @@ def noise_of(trust: Trust, y: Tensor, names: Sequence[str], seed: int = 0) -> No
         own.append(sums / _by_class(weight, y, classes).clamp_min(1))
         rates.append(sums.sum() / total)
         matrices.append(matrix)
-    low, high = _interval(torch.stack(own))
-    table = pd.DataFrame(
-        {
-            "class": list(names),
-            "labels": count.numpy(),
-            "wrong": (_by_class(wrong, y, classes) / count.clamp_min(1)).numpy(),
-            "low": low.numpy(),
-            "high": high.clamp_max(1).numpy(),
-        }
-    )
-    least, most = _interval(torch.stack(rates))
-    return Noise(
-        (float(wrong.mean()), float(least), float(most)), table, trust.transition, *_interval(torch.stack(matrices))
-    )
+    return torch.stack(rates), torch.stack(own), torch.stack(matrices)
 
 
 def _by_class(values: Tensor, y: Tensor, classes: int) -> Tensor:
     return torch.zeros(classes, dtype=torch.float64).index_add_(0, y, values.double())
 
 
-def _interval(draws: Tensor) -> tuple[Tensor, Tensor]:
-    """Low and high quantile over the first axis; sorted, since ``quantile`` refuses large tensors."""
-    ordered = draws.sort(0).values
-    low, high = (ordered[round(q * (len(draws) - 1))] for q in INTERVAL)
-    return low, high
+def _interval(draws: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """The lowest low and the highest high quantile over the first axis of each; sorted, since ``quantile`` refuses
+    large tensors."""
+    ordered = [each.sort(0).values for each in draws]
+    low, high = ([each[round(q * (len(each) - 1))] for each in ordered] for q in INTERVAL)
+    return torch.stack(low).amin(0), torch.stack(high).amax(0)

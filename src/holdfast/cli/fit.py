@@ -14,7 +14,6 @@ from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.data.source import Source
 from holdfast.errors import HoldfastError
-from holdfast.feed import usual_batch
 from holdfast.fit import fit as train
 from holdfast.methods import DEFAULT, METHODS
 from holdfast.methods.sample_selection import WithNoiseRate
@@ -116,7 +115,7 @@ def fit(
         rows, held_out = source.load()
         how = {
             "stop": None if stop is None else lookup("stop rule", stop, STOPS, [])(), "net": net,
-            "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size or usual_batch(len(rows)),
+            "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size,
             "optimizer": o.optimizer_named(optimizer, lr), "schedule": o.schedule_named(schedule),
             "augment": o.augmentation(augment, rows), "evidence": evidence, "seed": seed, "precision": precision,
         }  # fmt: skip

@@ -111,7 +111,7 @@ def test_a_regression_tells_its_error_in_the_units_of_the_file(tmp_path):
     words = ("fit", tmp_path / "train.csv", "--label", "price", "--test", tmp_path / "test.csv", "--out")
     more = ("--epochs", "20", "--batch-size", "32", "--quiet", "--device", "cpu", "--lr", "0.005")
     done = holdfast(*words, tmp_path / "run", "--method", "prl-l", "--task", "regression", *more)
-    rate = float(done.stdout.split("share of wrong labels, estimated: ")[1].split("%")[0])
+    rate = float(done.stdout.split("wrong labels, estimated: ")[1].split("%")[0])
     assert 9 < rate < 30
     error = float(done.stdout.split("test MAE: ")[1].split()[0])
     assert error < 6_000  # of a spread of 18,000

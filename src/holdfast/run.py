@@ -18,7 +18,7 @@ from holdfast.data.source import read_again
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
 from holdfast.issues.find import ledger_table, ledger_trust, ranked
-from holdfast.issues.noise import Noise, noise_of
+from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
 from holdfast.nets import PROJECTED, build
 from holdfast.run_folder import RunFolder
 from holdfast.task import Task, task_of
@@ -58,6 +58,7 @@ class Run:
         self.out = out
         self.stopped = stopped
         self._ledger = dict(ledger)
+        self._noise: Noise | None = None
 
     @classmethod
     def load(cls, folder: str | Path, net: nn.Module | None = None) -> Run:
@@ -186,8 +187,15 @@ class Run:
         """How many labels are wrong, in all and of each class, and how they go wrong, with bootstrap intervals."""
         if self.classes is None:
             raise HoldfastError("a regression has no transition matrix; run.issues() says which targets are wrong")
-        y = self._evidence["given"]
-        return noise_of(ledger_trust(self._evidence), y, self.classes)
+        if self._noise is None:
+            self._noise = noise_of(ledger_trust(self._evidence), self._evidence["given"], self.classes)
+        return self._noise
+
+    def wrong_labels(self) -> WrongLabels:
+        """How many labels are wrong, by estimate, and how many are flagged: what the commands say of the run."""
+        table = self.issue_table()
+        rate = rate_by_trust(table["trust"].to_numpy()) if self.classes is None else self.noise().rate
+        return WrongLabels(*rate, flagged=int(table["flag"].sum()), rows=len(table))
 
     @property
     def _evidence(self) -> dict[str, Tensor]:

@@ -125,11 +125,9 @@ def fit(
     curves({title: [run.history]}, out / "curves.png", title=f"{Path(source.path).name}, {title}", metric=metric)
     _summary(run, rows, out, metric)
     if isinstance(trainer, WithNoiseRate) and trainer.rate == "auto":
-        rate, low, high = trainer.estimate
-        o.console.print(f"share of wrong labels, estimated: {rate:.1%} (between {low:.1%} and {high:.1%})")
+        o.console.print(f"the rate it trained with: {trainer.estimate.rate:.1%}", highlight=False)
     if not rows.unlabelled:
-        flagged = int(run.issue_table()["flag"].sum())
-        o.console.print(f"{flagged:,} of {len(rows):,} labels look wrong: holdfast issues {out}", highlight=False)
+        o.say_wrong_labels(run.wrong_labels(), f"holdfast issues {out}")
     if rows.classes is None:
         shown, which = (rows, "training") if held_out is None else (held_out, "test")
         _residual_summary(run, shown, out, which)

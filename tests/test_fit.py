@@ -28,7 +28,8 @@ def test_training_learns_and_reports(blobs):
     assert run.best >= run.last == pytest.approx(run.history["test"].iloc[-10:].mean())
     assert set(run.predict(blobs.x)) <= {"a", "b", "c"}
     assert run.probabilities(blobs.x).sum(1).numpy() == pytest.approx(1, abs=1e-5)
-    assert "accuracy" in repr(run)
+    assert f"accuracy {run.history['test'].iloc[-1]:.4f}" in repr(run)
+    assert run.scored.startswith(f"{run.history['test'].iloc[-1]:.4f} by labels that may be wrong themselves, ")
 
 
 def test_the_loop_equals_a_loop_written_by_hand(blobs):

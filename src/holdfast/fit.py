@@ -37,7 +37,7 @@ from holdfast.reviewed import ReviewedLabels
 from holdfast.run import Run, pretrained_body
 from holdfast.run_folder import RunFolder
 from holdfast.stop.rule import StopRule
-from holdfast.training import Training, bare, coverage, test_score, weights_of
+from holdfast.training import Training, bare, coverage, test_scores, weights_of
 from holdfast.types import Evidence
 from holdfast.version import __version__
 
@@ -116,7 +116,8 @@ def fit(
     evidence: ask networks that have never seen the label of a row about it, for ``run.issues()``; costs up to one and a
         half times as much as the training. A method that needs it asks for it by itself.
     pretrained: folder of a run whose network, all but its head, each network starts from; "auto" is then its kind.
-    test: rows to score after each epoch. Their score is reported and never used.
+    test: rows to score after each epoch, by their given labels and, where ``Rows`` has them, by the true ones. The
+        scores are reported and never used.
     epochs, optimizer, schedule, augment: how to optimise; the schedule follows the share of training done and falls
         along a cosine by default.
     batch_size: rows in a batch; None: 128, or fewer where there are few rows (``holdfast.feed.usual_batch``).
@@ -243,7 +244,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
             line = {"epoch": float(epoch), "loss": loss, **coverage(plan, job.rows, model), **seconds}
             line |= judged
             if job.held_out is not None:
-                line["test"] = test_score(training, job.held_out)
+                line |= test_scores(training, job.held_out)
             if job.watch is not None and ranks.first:
                 line |= job.watch(epoch, job.method.predictor(training.nets))
             training.history.append(line)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from holdfast.config import RunConfig
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
-from holdfast.data.source import read_again
+from holdfast.data.source import is_file, read_again
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
 from holdfast.issues.find import ledger_table, ledger_trust, ranked
@@ -133,6 +133,16 @@ class Run:
         return float(self._test.iloc[self.best_epoch])
 
     @property
+    def scored(self) -> str:
+        """The same in words, with the labels that it is held against: a share held out has wrong ones like the rest."""
+        test = str(self.config.source.get("test", 0))
+        own = f"the labels of {Path(test).name}, right or wrong"
+        by = own if is_file(test) else "labels that may be wrong themselves"
+        true = self.history.get("test_true")
+        known = "" if true is None else f", {float(true.iloc[self.best_epoch]):.4f} by true labels"
+        return f"{self.score:.4f} by {by}{known}"
+
+    @property
     def _test(self) -> pd.Series[float]:
         if "test" not in self.history:
             raise HoldfastError("this run had no test rows; pass test")
@@ -205,7 +215,7 @@ class Run:
         return {name: value.cpu() for name, value in self._ledger.items()}
 
     def __repr__(self) -> str:
-        end = f", {self.task.metric} {self.last:.4f}" if "test" in self.history else ""
+        end = f", {self.task.metric} {self.score:.4f}" if "test" in self.history else ""
         return f"Run({self.config.call}, {len(self.history)} epochs{end})"
 
 

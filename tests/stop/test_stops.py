@@ -126,6 +126,8 @@ def test_the_kept_epoch_is_what_the_run_returns(digits, tmp_path):
     assert "given labels" in run.stopped
     right = (run.predict(test.x) == [str(int(k)) for k in test.y]).mean()
     assert right == pytest.approx(run.score)
+    assert f"accuracy {right:.4f}" in repr(run)
+    assert abs(right - run.last) > 1e-3  # which is what the last ten epochs have on average
     assert right == pytest.approx(float(run.history["test"][run.best_epoch]))
     again = Run.load(tmp_path / "run", net_for(rows))
     assert (again.stopped, again.best_epoch) == (run.stopped, run.best_epoch)

@@ -173,11 +173,9 @@ def _summary(run: Run, rows: Rows, out: Path, metric: str) -> None:
     end = run.history.iloc[run.best_epoch]
     if run.stopped:
         o.console.print(f"stopped after epoch {len(run.history)}: {run.stopped}")
-    if "best" in run.history and "test" in run.history:
-        at = run.best_epoch + 1
-        o.console.print(f"test {metric}: {run.score:.4f} (epoch {at}), {run.best:.4f} (best epoch)")
-    elif "test" in run.history:
-        o.console.print(f"test {metric}: {run.last:.4f} (mean of the last ten epochs), {run.best:.4f} (best epoch)")
+    if "test" in run.history:
+        beside = f"epoch {run.best_epoch + 1}; mean of the last ten {run.last:.4f}, best {run.best:.4f}"
+        o.console.print(f"test {metric}: {run.scored} ({beside})")
     if end["coverage"] < 1:
         trusted = f"{end['coverage']:.1%} of the given labels trusted in epoch {run.best_epoch + 1}"
         right = f", {end['purity']:.1%} of those right" if "purity" in end else ""

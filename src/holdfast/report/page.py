@@ -46,6 +46,9 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> WrongLabels:
         title=Path(run.config.source["path"]).name if run.config.source else "rows in memory",
         config=_config(run.config),
         wrong=wrong,
+        score=run.scored.partition(" ") if "test" in run.history else None,
+        metric=_metric(run),
+        epoch=run.best_epoch + 1,
         charts=_charts(run),
         classes=None if noise is None else _classes(noise),
         matrix=None if noise is None else _matrix(noise, run.classes or ()),
@@ -80,6 +83,10 @@ def _config(config: RunConfig) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in shown.items()]
 
 
+def _metric(run: Run) -> str:
+    return "accuracy" if run.classes is not None else "R2"
+
+
 def _charts(run: Run) -> list[tuple[str, Any]]:
     scores = {name: run.history[name].tolist() for name in ("test", "train") if name in run.history}
     shares = {
@@ -87,7 +94,7 @@ def _charts(run: Run) -> list[tuple[str, Any]]:
         for name, title in (("coverage", "labels trusted"), ("purity", "right among the trusted"))
         if name in run.history and run.history[name].nunique() > 1
     }
-    metric = "accuracy" if run.classes is not None else "R2"
+    metric = _metric(run)
     shown = [(f"{metric} by epoch", charts.curves(scores, y=metric))] if scores else []
     shown.append(("loss by epoch", charts.curves({"loss": run.history["loss"].tolist()}, y="loss")))
     return [*shown, ("share of labels by epoch", charts.curves(shares, y="share"))] if shares else shown

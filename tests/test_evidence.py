@@ -9,6 +9,7 @@ from torch.optim import Adam
 
 from holdfast import Feed, HoldfastError, Method, Rows, Run, SecondOpinion, check_method, fit
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
+from holdfast.feed import usual_batch
 from holdfast.functional.label_trust import joined_evidence, label_trust, trust_in
 from holdfast.functional.row_randomness import row_uniforms
 from holdfast.functional.trees import tree_opinions
@@ -100,6 +101,19 @@ def test_the_default_finds_wrong_labels_and_learns_the_right_ones(rate, gain, le
     f1 = 2 * (flag & wrong).sum() / (flag.sum() + wrong.sum())
     assert f1 > least
     assert opinion.noise().rate[0] == pytest.approx(wrong.mean(), abs=0.04)
+
+
+def test_a_method_that_is_not_given_is_the_second_opinion():
+    """Python and the command line train alike where nothing is said: the same method, batches and weights."""
+    rows = clusters(300)
+    run, said = fit(rows, net="mlp", epochs=3), fit(rows, SecondOpinion(), "mlp", epochs=3, batch_size=usual_batch(300))
+    assert run.config.call == "SecondOpinion()"
+    assert run.config == said.config
+    assert run.config.batch_size == 16
+    for name, value in run.net.state_dict().items():
+        assert torch.equal(value, said.net.state_dict()[name])
+    assert run.history["coverage"].iloc[-1] < 1
+    assert fit(rows, Method(), "mlp", epochs=1).history["coverage"].tolist() == [1.0]
 
 
 def test_numbers_far_from_what_others_expect_are_replaced():

@@ -28,6 +28,7 @@ from holdfast.functional.schedules import Cosine, Schedule
 from holdfast.launch import check_devices, launch
 from holdfast.ledger import Ledger
 from holdfast.method import Method
+from holdfast.methods import DEFAULT, METHODS
 from holdfast.nets import build, load_body, reset_parameters
 from holdfast.noise_model import noise_model
 from holdfast.progress import Progress, Silent
@@ -36,7 +37,7 @@ from holdfast.reviewed import ReviewedLabels
 from holdfast.run import Run, pretrained_body
 from holdfast.run_folder import RunFolder
 from holdfast.stop.rule import StopRule
-from holdfast.training import Training, bare, coverage, test_score, weights_of
+from holdfast.training import Training, bare, coverage, test_scores, weights_of
 from holdfast.types import Evidence
 from holdfast.version import __version__
 
@@ -87,7 +88,7 @@ def fit(
     pretrained: str | Path | None = None,
     test: Rows | tuple[Any, Any] | None = None,
     epochs: int = 30,
-    batch_size: int = 128,
+    batch_size: int | None = None,
     optimizer: MakeOptimizer = adam,
     schedule: Schedule | None = None,
     augment: Augments | None = None,
@@ -109,15 +110,17 @@ def fit(
     ----------
     data: ``Rows``, or a pair (inputs, labels) of arrays or tensors; float labels of two dimensions, with fractions or
         with more than 50 different values are targets.
-    method: how to train; None is ordinary training.
+    method: how to train; None is ``SecondOpinion()``, as on the command line, and ``Method()`` is ordinary training.
     stop: when to stop, and which epoch to return; None trains to the end and returns the last one.
     net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``.
     evidence: ask networks that have never seen the label of a row about it, for ``run.issues()``; costs up to one and a
         half times as much as the training. A method that needs it asks for it by itself.
     pretrained: folder of a run whose network, all but its head, each network starts from; "auto" is then its kind.
-    test: rows to score after each epoch. Their score is reported and never used.
-    epochs, batch_size, optimizer, schedule, augment: how to optimise; the schedule follows the share of training
-        done and falls along a cosine by default.
+    test: rows to score after each epoch, by their given labels and, where ``Rows`` has them, by the true ones. The
+        scores are reported and never used.
+    epochs, optimizer, schedule, augment: how to optimise; the schedule follows the share of training done and falls
+        along a cosine by default.
+    batch_size: rows in a batch; None: 128, or fewer where there are few rows (``holdfast.feed.usual_batch``).
     seed: of the initial weights and everything random after them.
     device, precision: as lightning-fabric takes them, such as "cpu", "cuda", "32-true", "bf16-mixed".
     devices: how many devices of this machine train, a process each; they share every batch of ``batch_size`` rows.
@@ -133,10 +136,11 @@ def fit(
     """
     if epochs < 1:
         raise HoldfastError(f"training needs at least one epoch, not {epochs}")
-    accelerator = check_devices(devices, strategy, device, batch_size)
     rows = as_rows(data)
+    batch_size = usual_batch(len(rows)) if batch_size is None else batch_size
+    accelerator = check_devices(devices, strategy, device, batch_size)
     held_out = None if test is None else as_rows(test, like=rows)
-    method, schedule = method or Method(), schedule or Cosine()
+    method, schedule = method or METHODS[DEFAULT](), schedule or Cosine()
     evidence = (evidence or method.uses_evidence) and not rows.unlabelled
     torch.manual_seed(seed)
     if held_out is not None and rows.unlabelled:
@@ -240,7 +244,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
             line = {"epoch": float(epoch), "loss": loss, **coverage(plan, job.rows, model), **seconds}
             line |= judged
             if job.held_out is not None:
-                line["test"] = test_score(training, job.held_out)
+                line |= test_scores(training, job.held_out)
             if job.watch is not None and ranks.first:
                 line |= job.watch(epoch, job.method.predictor(training.nets))
             training.history.append(line)

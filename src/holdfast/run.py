@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from holdfast.config import RunConfig
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
-from holdfast.data.source import read_again
+from holdfast.data.source import is_file, read_again
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
 from holdfast.issues.find import ledger_table, ledger_trust, ranked
-from holdfast.issues.noise import Noise, noise_of
+from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
 from holdfast.nets import PROJECTED, build
 from holdfast.run_folder import RunFolder
 from holdfast.task import Task, task_of
@@ -58,6 +58,7 @@ class Run:
         self.out = out
         self.stopped = stopped
         self._ledger = dict(ledger)
+        self._noise: Noise | None = None
 
     @classmethod
     def load(cls, folder: str | Path, net: nn.Module | None = None) -> Run:
@@ -132,6 +133,16 @@ class Run:
         return float(self._test.iloc[self.best_epoch])
 
     @property
+    def scored(self) -> str:
+        """The same in words, with the labels that it is held against: a share held out has wrong ones like the rest."""
+        test = str(self.config.source.get("test", 0))
+        own = f"the labels of {Path(test).name}, right or wrong"
+        by = own if is_file(test) else "labels that may be wrong themselves"
+        true = self.history.get("test_true")
+        known = "" if true is None else f", {float(true.iloc[self.best_epoch]):.4f} by true labels"
+        return f"{self.score:.4f} by {by}{known}"
+
+    @property
     def _test(self) -> pd.Series[float]:
         if "test" not in self.history:
             raise HoldfastError("this run had no test rows; pass test")
@@ -186,8 +197,15 @@ class Run:
         """How many labels are wrong, in all and of each class, and how they go wrong, with bootstrap intervals."""
         if self.classes is None:
             raise HoldfastError("a regression has no transition matrix; run.issues() says which targets are wrong")
-        y = self._evidence["given"]
-        return noise_of(ledger_trust(self._evidence), y, self.classes)
+        if self._noise is None:
+            self._noise = noise_of(ledger_trust(self._evidence), self._evidence["given"], self.classes)
+        return self._noise
+
+    def wrong_labels(self) -> WrongLabels:
+        """How many labels are wrong, by estimate, and how many are flagged: what the commands say of the run."""
+        table = self.issue_table()
+        rate = rate_by_trust(table["trust"].to_numpy()) if self.classes is None else self.noise().rate
+        return WrongLabels(*rate, flagged=int(table["flag"].sum()), rows=len(table))
 
     @property
     def _evidence(self) -> dict[str, Tensor]:
@@ -197,7 +215,7 @@ class Run:
         return {name: value.cpu() for name, value in self._ledger.items()}
 
     def __repr__(self) -> str:
-        end = f", {self.task.metric} {self.last:.4f}" if "test" in self.history else ""
+        end = f", {self.task.metric} {self.score:.4f}" if "test" in self.history else ""
         return f"Run({self.config.call}, {len(self.history)} epochs{end})"
 
 

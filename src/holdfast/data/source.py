@@ -42,7 +42,7 @@ class Source:
     @classmethod
     def at(cls, path: Path, test: str, seed: int, labels: Path | None = None, **reading: Any) -> Source:
         """A source that can be found from any working folder."""
-        share = test if _is_number(test) else str(Path(test).absolute())
+        share = str(Path(test).absolute()) if is_file(test) else test
         options = {name: value for name, value in reading.items() if value is not None}
         return cls(str(path.absolute()), options, share, seed, None if labels is None else str(labels.absolute()))
 
@@ -53,7 +53,7 @@ class Source:
         if self.labels is not None:
             rows = _corrected(rows, Path(self.labels))
         rows = scaled_targets(rows)
-        if not _is_number(self.test):
+        if is_file(self.test):
             held_out, _ = read(Path(self.test), **{**self.reading, "recipe": dict(rows.recipe)})
             return rows, scaled_targets(held_out, rows)
         if own is not None:
@@ -115,9 +115,14 @@ def _numbered(rows: Rows, name: str) -> list[str]:
     return [f"{name}_{k}" for k in range(rows.y.shape[1])]
 
 
-def _is_number(text: str) -> bool:
+def is_file(test: str) -> bool:
+    """Whether the test rows of a source lie in a file of their own, and are no share of the data.
+
+    >>> is_file("/data/test.csv"), is_file("0.2")
+    (True, False)
+    """
     try:
-        float(text)
+        float(test)
     except ValueError:
-        return False
-    return True
+        return True
+    return False

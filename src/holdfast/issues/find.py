@@ -13,13 +13,12 @@ from torch import Tensor
 
 from holdfast.data.scale import unscaled
 from holdfast.functional.label_trust import Trust, label_trust, trust_in
+from holdfast.issues.noise import NORMAL
 from holdfast.issues.scorers import checked
 from holdfast.issues.targets import TargetTrust, target_trust
 
 FLAGGED = 0.5
 """Labels that are likelier wrong than right are flagged."""
-NORMAL = 1.96
-"""Standard deviations that hold 95 % of a normal distribution."""
 
 Array = NDArray[Any]
 
@@ -72,10 +71,13 @@ def class_table(trust: Trust, y: Tensor, names: Sequence[str]) -> pd.DataFrame:
 
 def ledger_trust(ledger: Mapping[str, Tensor]) -> Trust:
     """How far each label of a run can be trusted: by networks that have never seen it where they were asked, else by
-    what the network expected on average while it was trained on it."""
-    if "evidence" in ledger:
-        return trust_in(ledger["evidence"], ledger["given"])
-    return label_trust(ledger["expected"], ledger["given"])
+    what the network expected on average while it was trained on it. A reviewed label is right."""
+    y, reviewed = ledger["given"], ledger.get("reviewed")
+    trust = trust_in(ledger["evidence"], y) if "evidence" in ledger else label_trust(ledger["expected"], y)
+    if reviewed is None or not bool(reviewed.any()):
+        return trust
+    own = torch.nn.functional.one_hot(y, trust.evidence.shape[1]).to(trust.evidence)
+    return trust_in(torch.where(reviewed[:, None], own, trust.evidence), y)
 
 
 def ledger_table(ledger: Mapping[str, Tensor], names: Sequence[str] | None, recipe: Mapping[str, Any]) -> pd.DataFrame:

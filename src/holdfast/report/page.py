@@ -14,8 +14,8 @@ from holdfast.config import RunConfig
 from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
 from holdfast.files import write_text
-from holdfast.issues.find import FLAGGED, NORMAL, ranked
-from holdfast.issues.noise import Noise
+from holdfast.issues.find import FLAGGED, ranked
+from holdfast.issues.noise import Noise, WrongLabels
 from holdfast.report import charts
 from holdfast.run import Run
 
@@ -25,8 +25,8 @@ PICTURE = 160
 """Pixels on the long side of a picture in the gallery, so that the file stays small."""
 
 
-def write_report(run: Run, path: str | Path, *, top: int = 48) -> pd.DataFrame:
-    """Write the report of a run to one HTML file that needs no network; the table of issues is returned.
+def write_report(run: Run, path: str | Path, *, top: int = 48) -> WrongLabels:
+    """Write the report of a run to one HTML file that needs no network; how many labels are wrong is returned.
 
     Rows are shown as pictures, fields or text where the data can be found again; else the report says why not.
 
@@ -37,7 +37,7 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> pd.DataFrame:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # only a report needs it
 
     table = run.issue_table()
-    noise = None if run.classes is None else run.noise()
+    noise, wrong = None if run.classes is None else run.noise(), run.wrong_labels()
     display, missing = _display(run)
     suspects = ranked(table.assign(position=np.arange(len(table)))).query("flag").head(top)
     loader = PackageLoader("holdfast.report", "")
@@ -45,9 +45,10 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> pd.DataFrame:
     text = pages.get_template("report.html.jinja").render(
         title=Path(run.config.source["path"]).name if run.config.source else "rows in memory",
         config=_config(run.config),
-        rows=len(table),
-        flagged=int(table["flag"].sum()),
-        rate=_rate(table, noise),
+        wrong=wrong,
+        score=run.scored.partition(" ") if "test" in run.history else None,
+        metric=_metric(run),
+        epoch=run.best_epoch + 1,
         charts=_charts(run),
         classes=None if noise is None else _classes(noise),
         matrix=None if noise is None else _matrix(noise, run.classes or ()),
@@ -58,7 +59,7 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> pd.DataFrame:
         run=run.out,
     )
     write_text(Path(path), text)
-    return table
+    return wrong
 
 
 def _display(run: Run) -> tuple[Display | None, str]:
@@ -82,12 +83,8 @@ def _config(config: RunConfig) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in shown.items()]
 
 
-def _rate(table: pd.DataFrame, noise: Noise | None) -> tuple[float, float, float]:
-    if noise is not None:
-        return noise.rate
-    wrong = 1 - table["trust"].to_numpy()
-    spread = NORMAL * float(np.sqrt((wrong * (1 - wrong)).sum() + len(wrong) * wrong.var())) / len(wrong)
-    return float(wrong.mean()), max(0.0, float(wrong.mean()) - spread), float(wrong.mean()) + spread
+def _metric(run: Run) -> str:
+    return "accuracy" if run.classes is not None else "R2"
 
 
 def _charts(run: Run) -> list[tuple[str, Any]]:
@@ -97,7 +94,7 @@ def _charts(run: Run) -> list[tuple[str, Any]]:
         for name, title in (("coverage", "labels trusted"), ("purity", "right among the trusted"))
         if name in run.history and run.history[name].nunique() > 1
     }
-    metric = "accuracy" if run.classes is not None else "R2"
+    metric = _metric(run)
     shown = [(f"{metric} by epoch", charts.curves(scores, y=metric))] if scores else []
     shown.append(("loss by epoch", charts.curves({"loss": run.history["loss"].tolist()}, y="loss")))
     return [*shown, ("share of labels by epoch", charts.curves(shares, y="share"))] if shares else shown

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.data import Dataset
 
 from holdfast.feed import Feed, outputs_on
 from holdfast.functional.row_randomness import row_uniforms
@@ -36,6 +38,7 @@ def cross_fit(
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
     epochs: int,
     progress: Progress,
+    test: Tensor | Dataset[Any] | None = None,
 ) -> Evidence:
     """Ask networks trained on other rows alone what they expect of each row: probabilities, or values.
 
@@ -50,10 +53,11 @@ def cross_fit(
     nets: a fresh network for each fold.
     optimizer: makes the optimizer of a network from its parameters.
     epochs: of each fold at most; see ``most_epochs``.
+    test: inputs (M, ...) of rows that no network trains on: all of them are asked, after the same epochs, and averaged.
 
     Shapes
     ------
-    Outputs (M, q) of the held-out rows of each fold -> evidence (N, q).
+    Outputs of the held-out rows of each fold -> evidence (N, q), and (M, q) about test rows.
     """
     task, model = feed.task, noise_model(feed.task)
     fold = torch.empty(len(feed), dtype=torch.int64)
@@ -64,22 +68,26 @@ def cross_fit(
         method.begin([net.to(feed.device).train()], feed)
         methods.append(method)
         optimizers.append(optimizer(list(net.parameters())))
+    rows, further = len(feed), 0 if test is None else len(test)  # type: ignore[arg-type]
     near: list[tuple[float, Tensor]] = []
     total = torch.zeros(len(feed), task.outputs, device=feed.device)
     best, since = torch.inf, 0
     for epoch in range(epochs):
-        expected = torch.zeros(len(feed), task.outputs, device=feed.device)
+        expected = torch.zeros(rows + further, task.outputs, device=feed.device)
         losses = torch.zeros(len(feed), device=feed.device)
         for number, (net, method, steps) in enumerate(zip(nets, methods, optimizers, strict=True)):
             for batch in feed.batches(Plan((fold != number).nonzero()[:, 0])):
                 step = method.step([net], batch, steps)
                 if step.output is not None:
                     total.index_add_(0, batch.index, task.expected(step.output.float()))
-            rows = (fold == number).nonzero()[:, 0].to(feed.device)
-            output = outputs_on(net, feed, rows)
-            expected[rows], losses[rows] = task.expected(output), task.losses(output, feed.y[rows])
+            own = (fold == number).nonzero()[:, 0].to(feed.device)
+            output = outputs_on(net, feed, own)
+            expected[own], losses[own] = task.expected(output), task.losses(output, feed.y[own])
             progress.at(epoch + (number + 1) / len(nets), epochs)
         loss = model.held_out_loss(losses)
+        if test is not None and loss <= NEAR * best:
+            for net in nets:
+                expected[rows:] += feed.expected_of(net, test) / len(nets)
         near = [(other, held_out) for other, held_out in [*near, (loss, expected)] if other <= NEAR * min(best, loss)]
         since = 0 if loss < best else since + 1
         best = min(best, loss)
@@ -87,5 +95,6 @@ def cross_fit(
             learning = total / ((epoch + 1) * (len(nets) - 1))
         if since >= PATIENCE:
             break
-    averaged = torch.stack([held_out for _, held_out in near]).mean(0)
-    return Evidence(averaged, model.join(averaged, learning, feed.y))
+    averaged, others = torch.stack([held_out for _, held_out in near]).mean(0).split([rows, further])
+    joined = model.join(averaged, learning, feed.y)
+    return Evidence(averaged, joined, model.further(others, averaged, feed.y) if further else None)

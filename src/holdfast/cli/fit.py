@@ -129,8 +129,8 @@ def fit(
         rate, low, high = trainer.estimate
         o.console.print(f"share of wrong labels, estimated: {rate:.1%} (between {low:.1%} and {high:.1%})")
     if not rows.unlabelled:
-        flagged = int(run.issue_table()["flag"].sum())
-        o.console.print(f"{flagged:,} of {len(rows):,} labels look wrong: holdfast issues {out}", highlight=False)
+        flag = run.issue_table()["flag"]
+        o.console.print(f"{flag.sum():,} of {len(flag):,} labels look wrong: holdfast issues {out}", highlight=False)
     if rows.classes is None:
         shown, which = (rows, "training") if held_out is None else (held_out, "test")
         _residual_summary(run, shown, out, which)
@@ -185,7 +185,9 @@ def _summary(run: Run, rows: Rows, out: Path, metric: str) -> None:
         trusted = f"{end['coverage']:.1%} of the given labels trusted in epoch {run.best_epoch + 1}"
         right = f", {end['purity']:.1%} of those right" if "purity" in end else ""
         o.console.print(trusted + right)
-    o.console.print(f"{len(rows)} rows, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}")
+    o.console.print(
+        f"{len(rows)} rows trained on, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}"
+    )
 
 
 def _residual_summary(run: Run, rows: Rows, out: Path, which: str) -> None:

@@ -63,7 +63,7 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> pd.DataFrame:
 
 def _display(run: Run) -> tuple[Display | None, str]:
     try:
-        return Display(run.training_rows()), ""
+        return Display(run.judged_rows()), ""
     except HoldfastError as error:
         return None, str(error)
 

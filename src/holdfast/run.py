@@ -17,10 +17,10 @@ from holdfast.data.scale import unscaled
 from holdfast.data.source import is_file, read_again
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
-from holdfast.issues.find import ledger_table, ledger_trust, ranked
+from holdfast.issues.find import ledger_table, ledger_trust, ranked, with_held_out
 from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
 from holdfast.nets import PROJECTED, build
-from holdfast.run_folder import RunFolder
+from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.task import Task, task_of
 
 LAST = 10
@@ -49,15 +49,19 @@ class Run:
         out: Path | None = None,
         names: Sequence[str] | None = None,
         stopped: str = "",
+        held_out: HeldOut | None = None,
+        test_rows: Rows | None = None,
     ) -> None:
         self._net = net
         self.rows = rows
+        self.test_rows = test_rows
         self.names = rows.names if rows is not None else names
         self.history = pd.DataFrame(list(history))
         self.config = config
         self.out = out
         self.stopped = stopped
         self._ledger = dict(ledger)
+        self._held_out = held_out
         self._noise: Noise | None = None
 
     @classmethod
@@ -75,7 +79,9 @@ class Run:
         stored = RunFolder(Path(folder))
         config = stored.config()
         ledger, names = stored.ledger()
-        return cls(None, None, stored.history(), ledger, config, Path(folder), names, stored.stopped())
+        return cls(
+            None, None, stored.history(), ledger, config, Path(folder), names, stored.stopped(), stored.held_out()
+        )  # fmt: skip
 
     @property
     def net(self) -> nn.Module:
@@ -90,6 +96,14 @@ class Run:
     def training_rows(self) -> Rows:
         """The rows that it was trained on: those it holds, or those at the place they were read from."""
         return self.rows if self.rows is not None else read_again(self.config.source, self.config.fingerprint)
+
+    def judged_rows(self) -> Rows:
+        """The rows of ``issue_table`` in its order: the training rows, and after them test rows of the same data."""
+        if self._held_out is None:
+            return self.training_rows()
+        if self.rows is not None and self.test_rows is not None:
+            return self.rows.followed_by(self.test_rows)
+        return read_again(self.config.source, self.config.fingerprint, self._held_out.fingerprint)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -174,19 +188,21 @@ class Run:
         Returns
         -------
         DataFrame: row, name, given and suggested label, trust (the probability that the given label is right), flag
-        (likelier wrong than right) and why. Of a regression the suggested value has an interval of 95 %, low and high.
+        (likelier wrong than right), held_out (whether it is a test row, part of the same data) and why. Of a regression
+        the suggested value has an interval of 95 %, low and high.
         """
         return ranked(self.issue_table())
 
     def issue_table(self) -> pd.DataFrame:
-        """The same in the order of the training rows, with the likeliest other label of each (rival)."""
-        names = None if self.classes is None else list(self.classes)
-        table = ledger_table(self._evidence, names, self.config.recipe)
-        if "source_index" in self._ledger:
-            table["row"] = self._ledger["source_index"].numpy()
-        table.insert(1, "name", "" if self.names is None else np.asarray(self.names, dtype=object))
-        if "reviewed" in self._ledger:
-            reviewed = self._ledger["reviewed"].numpy()
+        """The same in the order of the rows, those held out last, with the likeliest other label of each (rival)."""
+        classes, judged = None if self.classes is None else list(self.classes), self._judged
+        table = ledger_table(judged, classes, self.config.recipe)
+        if "source_index" in judged:
+            table["row"] = judged["source_index"].numpy()
+        names = None if self.names is None else [*self.names, *((self._held_out and self._held_out.names) or ())]
+        table.insert(1, "name", "" if names is None else np.asarray(names, dtype=object))
+        if "reviewed" in judged:
+            reviewed = judged["reviewed"].numpy()
             table.loc[reviewed, ["trust", "flag"]] = [1.0, False]
             table.loc[reviewed, "why"] = "reviewed"
             for name in [name for name in table.columns if name.startswith("suggested")]:
@@ -198,7 +214,8 @@ class Run:
         if self.classes is None:
             raise HoldfastError("a regression has no transition matrix; run.issues() says which targets are wrong")
         if self._noise is None:
-            self._noise = noise_of(ledger_trust(self._evidence), self._evidence["given"], self.classes)
+            judged = self._judged
+            self._noise = noise_of(ledger_trust(judged), judged["given"], self.classes)
         return self._noise
 
     def wrong_labels(self) -> WrongLabels:
@@ -208,11 +225,12 @@ class Run:
         return WrongLabels(*rate, flagged=int(table["flag"].sum()), rows=len(table))
 
     @property
-    def _evidence(self) -> dict[str, Tensor]:
-        """The ledger as it was kept on this machine, or an error where it tells too little."""
+    def _judged(self) -> dict[str, Tensor]:
+        """What is known of each row, those held out last, or an error where the ledger tells too little."""
         if "expected" not in self._ledger:
             raise HoldfastError("the ledger of this run is from an older version and tells too little; train again")
-        return {name: value.cpu() for name, value in self._ledger.items()}
+        ledger = {name: value.cpu() for name, value in self._ledger.items()}
+        return with_held_out(ledger, {} if self._held_out is None else self._held_out.arrays)
 
     def __repr__(self) -> str:
         end = f", {self.task.metric} {self.score:.4f}" if "test" in self.history else ""

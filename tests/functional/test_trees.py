@@ -36,3 +36,13 @@ def test_classes_that_a_fold_does_not_know():
     assert (opinions[:, [1, 3]] == 0).all()
     lone = tree_opinions(x, torch.where(fold == 0, 1, 0), fold, 2)
     assert (lone[fold == 0, 0] == 1).all()
+
+
+def test_further_rows_are_asked_of_all_trees():
+    x, y, fold = stripes()
+    both = tree_opinions(x, y, fold, 3, x[:50])
+    torch.testing.assert_close(both[:400], tree_opinions(x, y, fold, 3))
+    assert both.shape == (450, 3)
+    torch.testing.assert_close(both[400:].sum(1), torch.ones(50))
+    one = tree_opinions(x, y, torch.where(fold == 1, 1, 0), 3, x[:50])
+    assert not torch.equal(one[400:], both[400:])

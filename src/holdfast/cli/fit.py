@@ -180,7 +180,9 @@ def _summary(run: Run, rows: Rows, out: Path, metric: str) -> None:
         trusted = f"{end['coverage']:.1%} of the given labels trusted in epoch {run.best_epoch + 1}"
         right = f", {end['purity']:.1%} of those right" if "purity" in end else ""
         o.console.print(trusted + right)
-    o.console.print(f"{len(rows)} rows, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}")
+    o.console.print(
+        f"{len(rows)} rows trained on, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}"
+    )
 
 
 def _residual_summary(run: Run, rows: Rows, out: Path, which: str) -> None:

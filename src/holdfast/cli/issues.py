@@ -37,7 +37,7 @@ def issues(
 
 def _shown(lines: pd.DataFrame) -> Table:
     table = Table(header_style="bold")
-    columns = [name for name in lines.columns if name != "flag"]
+    columns = [name for name in lines.columns if name not in ("flag", "held_out")]
     for name in columns:
         table.add_column(name)
     for line in lines.to_dict("records"):

@@ -52,7 +52,10 @@ Label = Annotated[str | None, typer.Option(help="Label column of a table.", show
 TaskName = Annotated[str | None, typer.Option(help="classification or regression; found from the labels if not given.")]
 Test = Annotated[
     str,
-    typer.Option(help="Held-out file, or share of the rows to hold out (0: none); unused where DATA ships a test set."),
+    typer.Option(
+        help="Held-out file, or share of the rows to hold out (0: none), which is judged too; unused where DATA ships "
+        "a test set."
+    ),
 ]
 Net = Annotated[str, typer.Option(help=f"{', '.join(NETS)}, or module.path:factory.")]
 Epochs = Annotated[int, typer.Option(help="Passes over the data.")]

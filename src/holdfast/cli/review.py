@@ -59,7 +59,7 @@ def review(
 def _rows(run: Run) -> Rows | None:
     """The rows to show, or None with a word why not."""
     try:
-        return run.training_rows()
+        return run.judged_rows()
     except HoldfastError as error:
         o.console.print(f"rows cannot be shown, only their numbers: {error}", highlight=False)
         return None

@@ -64,7 +64,7 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> WrongLabels:
 
 def _display(run: Run) -> tuple[Display | None, str]:
     try:
-        return Display(run.training_rows()), ""
+        return Display(run.judged_rows()), ""
     except HoldfastError as error:
         return None, str(error)
 

@@ -56,7 +56,7 @@ def finished(tmp_path_factory):
     wrong = digits(folder)
     said = command("fit", folder / "digits.csv", "--label", "digit", "--out", folder / "run", "--quiet")
     assert "512 rows trained on" in said
-    assert "of 640 labels look wrong" in said
+    assert "of 640 rows flagged" in said
     return folder, wrong
 
 

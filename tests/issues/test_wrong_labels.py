@@ -47,7 +47,7 @@ def test_every_command_tells_the_same(digits, tmp_path, method):
     assert 0.2 < rate < 0.5
     assert rate == pytest.approx(1 - table["trust"].mean())
     estimate = f"wrong labels, estimated: {rate:.1%} ({low:.1%} to {high:.1%})"
-    flags = f"{int(table['flag'].sum())} of 480 rows flagged"
+    flags = f"{int(table['flag'].sum())} of 600 rows flagged"
     for text in (said, command("issues", out), command("report", out), reviewing(out)):
         assert estimate in text
         assert flags in text

@@ -1,12 +1,13 @@
 """What a user gets with the defaults: wrong labels found and a model that holds, case by case.
 
 Each case is a data set with known true labels: planted noise, labels that people really gave, or none. The default
-trains as the command line does, with its 30 epochs and batches; beside it ordinary training on the given labels and on
-the true ones, other methods if --methods names them, and cleanlab on five folds of the same network where it is
-installed: its flags, and ordinary training without what it flags. ``gap_closed`` is (default - ordinary) / (true labels
-- ordinary), last epoch. ``cost`` is the CPU time of the default in ordinary trainings. Networks are those of the command line, but for MNIST and Fashion-MNIST an MLP in
-place of the CNN, for the time it takes. Constants of the default were chosen on the cases marked ``chosen``; the others
-took no part. The last line is one JSON object with a key for each case and ``mean_gap_closed``.
+trains as the command line does, with its 30 epochs and batches; beside it ordinary training on the given labels and
+on the true ones, other methods if --methods names them, and cleanlab on five folds of the same network where it is
+installed: its flags, and ordinary training without what it flags. ``gap_closed`` is (default - ordinary) / (true
+labels - ordinary), last epoch. ``cost`` is the CPU time of the default in ordinary trainings. Networks are those of
+the command line, but for MNIST and Fashion-MNIST an MLP in place of the CNN, for the time it takes. Constants of the
+default were chosen on the cases marked ``chosen``; the others took no part. The last line is one JSON object with a
+key for each case and ``mean_gap_closed``.
 
     python benchmarks/suite.py --data FOLDER             all cases
     python benchmarks/suite.py --data FOLDER --quick     the small ones

@@ -303,6 +303,15 @@ def test_a_run_that_was_stopped_ends_the_same(tmp_path, moment):
     pd.testing.assert_frame_equal(whole.issue_table(), part.issue_table())
 
 
+def test_a_run_that_goes_on_without_test_rows_judges_none(tmp_path):
+    digits(tmp_path, 160)
+    rows, test = loaded(tmp_path)
+    settings = {"epochs": 2, "batch_size": 16, "device": "cpu", "out": tmp_path / "run"}
+    fit(rows, SecondOpinion(), "mlp", test=test, **settings)
+    fit(rows, SecondOpinion(), "mlp", resume=True, **settings)
+    assert len(Run.records(tmp_path / "run").issue_table()) == 128
+
+
 def test_a_folder_of_an_older_version_opens(tmp_path):
     digits(tmp_path, 160)
     rows, test = loaded(tmp_path)

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -45,6 +44,8 @@ def tree_opinions(x: Tensor, y: Tensor, fold: Tensor, classes: int, further: Ten
 
 def _trained(x: Array, y: Array) -> tuple[Tensor, Callable[[Array], Tensor]]:
     """The classes that occur, and what trees trained on these rows expect of others: probabilities of those classes."""
+    from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import, and few need it
+
     known, counts = torch.from_numpy(y).unique(return_counts=True)
     if len(known) == 1:
         return known, lambda asked: torch.ones(len(asked), 1)

@@ -15,7 +15,7 @@ ROOMS = [
     "functional", "nets", "select", "theory", "data", "task", "noise", "noise_model", "feed",
     "method", "stack", "methods", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_folder", "run",
-    "launch", "training", "fit", "check", "rebuild", "contrastive",
+    "launch", "training", "fit", "contract", "rebuild", "contrastive",
     "jobs", "plots", "compare", "report", "review", "diagnosis",
     "adapters", "cli",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ Methods are in ``holdfast.methods`` and stop rules in ``holdfast.stop``; both ca
 from typing import Any
 
 from holdfast import methods, stop
-from holdfast.check import check_method
+from holdfast.contract import check_method
 from holdfast.compare import compare
 from holdfast.data import Rows, read
 from holdfast.errors import HoldfastError

@@ -72,8 +72,8 @@ def trained(rows: Rows, test: Rows, method: Method, rate: float, seed: int, epoc
         return {"train_true": float((predicted == rows.y).double().mean())}
 
     run = fit(
-        noisy, method, MLP(784, 10), test=test, seed=seed, epochs=epochs, schedule=Constant(), device="cpu",
-        watch=watch, progress=Bar(title[:12]),
+        noisy, method, MLP(784, 10), test=test, seed=seed, epochs=epochs, batch_size=128, schedule=Constant(),
+        device="cpu", watch=watch, progress=Bar(title[:12]),
     )  # fmt: skip
     return run.history.assign(last10=run.last, best=run.best)
 

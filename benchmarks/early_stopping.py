@@ -93,8 +93,8 @@ def train_wide(options: argparse.Namespace, asked: Numbers) -> Numbers:
 
     torch.manual_seed(0)
     run = fit(
-        noisy, Method(), wide_network(), test=test, epochs=asked["epochs"], optimizer=adadelta, schedule=Constant(),
-        watch=watch, device="auto" if options.paper else "cpu",
+        noisy, Method(), wide_network(), test=test, epochs=asked["epochs"], batch_size=128, optimizer=adadelta,
+        schedule=Constant(), watch=watch, device="auto" if options.paper else "cpu",
     )  # fmt: skip
     names = ("given", "true", "test", "distance", "loss")
     return {**{name: joined(run.history[name]) for name in names}, "seconds": round(run.history["seconds"].sum(), 1)}
@@ -193,7 +193,8 @@ def trained_resnet(
     net = ResNet(20, channels=3, outputs=10)
     start = ResNet(20, channels=3, outputs=10)
     start.load_state_dict(net.state_dict())
-    fit(noisy, Method(), net, epochs=epochs, augment=PadCropFlip(), device="auto" if options.paper else "cpu")
+    device = "auto" if options.paper else "cpu"
+    fit(noisy, Method(), net, epochs=epochs, batch_size=128, augment=PadCropFlip(), device=device)
     return net.cpu().eval(), noisy, start.eval()
 
 
@@ -375,8 +376,8 @@ def rules(options: argparse.Namespace, results: Path) -> Numbers:
         torch.manual_seed(seed)
         stop = None if rule == "none" else RULES[rule]()
         run = fit(
-            noisy, None, MLP(784, 10), stop=stop, test=test, epochs=epochs, schedule=Constant(), seed=seed,
-            device="cpu",
+            noisy, Method(), MLP(784, 10), stop=stop, test=test, epochs=epochs, batch_size=128, schedule=Constant(),
+            seed=seed, device="cpu",
         )  # fmt: skip
         return {
             "kept": run.best_epoch + 1,

@@ -80,8 +80,9 @@ def by_run(rows: Rows, case: Case, way: str, epochs: int, seed: int) -> dict[str
     """One robust run: its trust, flags and CPU seconds."""
     start = time.process_time()
     run = fit(
-        rows, METHODS[way](), network(rows, case, seed), epochs=epochs, seed=seed, device="cpu", progress=Bar(way)
-    )
+        rows, METHODS[way](), network(rows, case, seed), epochs=epochs, batch_size=128, seed=seed, device="cpu",
+        progress=Bar(way),
+    )  # fmt: skip
     table = run.issue_table()
     spent = time.process_time() - start
     trust = table["trust"].to_numpy()
@@ -101,7 +102,10 @@ def by_folds(rows: Rows, case: Case, epochs: int, seed: int) -> dict[str, Any]:
     for k in range(FOLDS):
         some, held_out = (torch.from_numpy(np.flatnonzero(at)) for at in (fold != k, fold == k))
         net = network(rows, case, seed)
-        run = fit(rows.take(some), Method(), net, epochs=epochs, seed=seed, device="cpu", progress=Bar(f"fold {k + 1}"))
+        run = fit(
+            rows.take(some), Method(), net, epochs=epochs, batch_size=128, seed=seed, device="cpu",
+            progress=Bar(f"fold {k + 1}"),
+        )  # fmt: skip
         assert isinstance(rows.x, torch.Tensor)
         probs[held_out] = run.probabilities(rows.x[held_out]).double().numpy()
     probs /= probs.sum(1, keepdims=True)

@@ -137,7 +137,7 @@ def run(trial: Trial, rows: Rows, test: Rows) -> dict[str, Any]:
     torch.manual_seed(trial.seed)
     done = fit(
         corrupted(rows, trial.noise, trial.rate, trial.seed), method, network(trial.net), test=test,
-        epochs=trial.epochs, seed=trial.seed, device="cpu",
+        epochs=trial.epochs, batch_size=128, seed=trial.seed, device="cpu",
         schedule=Constant() if trial.data == "mnist" else Cosine(),
     )  # fmt: skip
     curve = 100 * done.history["test"]

@@ -137,7 +137,7 @@ def trial(
         seed=seed,
         device="cpu",
         progress=Bar(title),
-        **settings,
+        **{"batch_size": 128, **settings},
     )
     line = figures(run)
     end = float(run.history["test"].iloc[-1])

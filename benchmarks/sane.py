@@ -240,8 +240,9 @@ def bridge(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
             if kind == "pretrained":
                 load_body(net, learnt.net.state_dict())
             done = fit(
-                noisy, make(), net, test=test, epochs=trial.epochs, seed=trial.seed, augment=PadCropFlip(), device="cpu"
-            )
+                noisy, make(), net, test=test, epochs=trial.epochs, batch_size=128, seed=trial.seed,
+                augment=PadCropFlip(), device="cpu",
+            )  # fmt: skip
             line[f"{name}_{kind}"] = round(100 * done.last, 2)
             line[f"{name}_{kind}_best"] = round(100 * done.best, 2)
     return line

@@ -157,7 +157,7 @@ def proxies(options: argparse.Namespace, folder: Path) -> dict[int, Path]:
     noisy = corrupted(train, "symmetric", 0.4, 0)
     torch.manual_seed(0)
     net = MLP(784, 10, hidden=(128,))
-    fit(noisy, Method(), net, epochs=2, seed=0, device="cpu")
+    fit(noisy, Method(), net, epochs=2, batch_size=128, seed=0, device="cpu")
     output = Feed(noisy, batch_size=128).outputs(net)
     gradient = output.softmax(1) - torch.nn.functional.one_hot(noisy.y, 10)
     files = {}

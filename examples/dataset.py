@@ -22,5 +22,5 @@ class Waves(Dataset[torch.Tensor]):
 given = torch.arange(400) % 2
 given[::9] = 1 - given[::9]  # one label in nine is wrong
 rows = holdfast.Rows(Waves(), given, ("square", "sine"), truth=torch.arange(400) % 2)
-run = holdfast.fit(rows, holdfast.methods.SecondOpinion(), "mlp", epochs=15, batch_size=20)
+run = holdfast.fit(rows, net="mlp", epochs=15)
 print(run.history[["loss", "coverage", "purity"]].tail(3))

@@ -16,9 +16,7 @@ wine.frame.assign(target=wine.target.map(dict(enumerate(wine.target_names)))).to
 
 rows, _ = holdfast.read(folder / "wine.csv", label="target")
 train, test = rows.split(0.25, seed=0)
-run = holdfast.fit(
-    train, holdfast.methods.SecondOpinion(), "mlp", test=test, epochs=40, batch_size=16, out=folder / "run"
-)
+run = holdfast.fit(train, net="mlp", test=test, epochs=40, out=folder / "run")
 print(run)
 print(run.predict(test.x[:5]))
 print(run.ledger.sort_values("margin").head())

@@ -22,7 +22,7 @@ from holdfast.run_folder import RunFolder
 
 
 def train(rows, out, method=None, **settings):
-    return fit(rows, method, nn.Linear(2, 3), epochs=2, batch_size=60, out=out, **settings)
+    return fit(rows, method or Method(), nn.Linear(2, 3), epochs=2, batch_size=60, out=out, **settings)
 
 
 def test_all_that_a_run_was_made_with_is_written_down(blobs, tmp_path):

@@ -9,8 +9,10 @@ from torch.optim import Adam
 
 from holdfast import Feed, HoldfastError, Method, Rows, Run, SecondOpinion, check_method, fit
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
+from holdfast.feed import usual_batch
 from holdfast.functional.label_trust import joined_evidence, label_trust, trust_in
 from holdfast.functional.row_randomness import row_uniforms
+from holdfast.functional.trees import tree_opinions
 from holdfast.noise import symmetric
 from holdfast.progress import Silent
 
@@ -99,6 +101,19 @@ def test_the_default_finds_wrong_labels_and_learns_the_right_ones(rate, gain, le
     f1 = 2 * (flag & wrong).sum() / (flag.sum() + wrong.sum())
     assert f1 > least
     assert opinion.noise().rate[0] == pytest.approx(wrong.mean(), abs=0.04)
+
+
+def test_a_method_that_is_not_given_is_the_second_opinion():
+    """Python and the command line train alike where nothing is said: the same method, batches and weights."""
+    rows = clusters(300)
+    run, said = fit(rows, net="mlp", epochs=3), fit(rows, SecondOpinion(), "mlp", epochs=3, batch_size=usual_batch(300))
+    assert run.config.call == "SecondOpinion()"
+    assert run.config == said.config
+    assert run.config.batch_size == 16
+    for name, value in run.net.state_dict().items():
+        assert torch.equal(value, said.net.state_dict()[name])
+    assert run.history["coverage"].iloc[-1] < 1
+    assert fit(rows, Method(), "mlp", epochs=1).history["coverage"].tolist() == [1.0]
 
 
 def test_numbers_far_from_what_others_expect_are_replaced():
@@ -204,17 +219,39 @@ def test_neighbours_have_their_say_of_features_and_not_of_pixels():
     """Features whose nearest rows all agree; networks that are hardly trained know little without them."""
     source = torch.Generator().manual_seed(0)
     truth = torch.arange(600) % 4
-    x = torch.randn(4, 20, generator=source)[truth] + 0.3 * torch.randn(600, 20, generator=source)
+    x = torch.randn(4, 100, generator=source)[truth] + 0.8 * torch.randn(600, 100, generator=source)
     y = symmetric(truth, 0.2, 4, seed=1).labels
 
-    def weakest(x, net):
-        rows = Rows(x, y, tuple("abcd"))
-        feed = Feed(rows, batch_size=100)
-        nets = [net() for _ in range(FOLDS)]
-        return cross_fit(feed, nets, lambda p: Adam(p, 1e-3), 1, Silent())
+    def asked(x):
+        torch.manual_seed(0)
+        nets = [nn.Sequential(nn.Flatten(), nn.Linear(100, 64), nn.ReLU(), nn.Linear(64, 4)) for _ in range(FOLDS)]
+        return cross_fit(Feed(Rows(x, y, tuple("abcd")), batch_size=100), nets, lambda p: Adam(p, 1e-3), 1, Silent())
 
-    found = weakest(x, small_net)
-    assert (found.joined.argmax(1) == truth).float().mean() > (found.held_out.argmax(1) == truth).float().mean() + 0.02
-    assert (found.joined.argmax(1) == truth).float().mean() > 0.98
-    as_images = weakest(x.reshape(600, 1, 4, 5), lambda: nn.Sequential(nn.Flatten(), small_net()))
-    assert (as_images.joined.argmax(1) == truth).float().mean() < 0.95
+    def right(opinion):
+        return (opinion.argmax(1) == truth).float().mean()
+
+    features, pixels = asked(x), asked(x.reshape(600, 1, 10, 10))
+    assert torch.equal(features.held_out, pixels.held_out)
+    assert right(features.joined) > max(right(features.held_out), right(pixels.joined)) + 0.02
+
+
+def test_trees_have_their_say_where_they_predict_better():
+    """A table of thresholds is theirs; what is linear is the networks'."""
+    source = torch.Generator().manual_seed(0)
+    x = torch.rand(1500, 6, generator=source) - 0.5
+    stripes = (x[:, 0] * 8).floor().long() % 2
+    linear = (x.sum(1) > 0).long()
+
+    def asked(truth):
+        torch.manual_seed(0)
+        rows = Rows(x, symmetric(truth, 0.2, 2, seed=1).labels, ("a", "b"))
+        nets = [nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 2)) for _ in range(FOLDS)]
+        found = cross_fit(Feed(rows, batch_size=50), nets, lambda p: Adam(p, 3e-3), 6, Silent())
+        return (found.held_out.argmax(1) == truth).float().mean(), found.held_out, rows
+
+    assert asked(stripes)[0] > 0.8
+    right, held_out, rows = asked(linear)
+    assert right > 0.9
+    with_trees = tree_opinions(x, rows.y, torch.arange(1500) % FOLDS, 2)
+    assert (with_trees.argmax(1) == linear).float().mean() < right
+    assert held_out.gather(1, rows.y[:, None]).log().mean() > with_trees.gather(1, rows.y[:, None]).log().mean()

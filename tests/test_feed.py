@@ -1,7 +1,7 @@
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, TensorDataset
 
 from holdfast import Feed, HoldfastError, Plan, Rows
 from holdfast.data.rows import as_rows
@@ -156,3 +156,15 @@ def test_crops_lie_inside_and_half_are_mirrored():
 def test_chunks_are_small_where_inputs_are_large():
     assert [len(c) for c in inputs_of(torch.zeros(1500, 3), "meta")] == [1024, 476]
     assert [len(c) for c in inputs_of(torch.zeros(1, 1, 1).expand(130, 600, 600), "meta")] == [64, 64, 2]
+
+
+def test_further_rows_are_asked_without_a_trace():
+    feed, net = Feed(Rows(Squares(), torch.arange(10) % 2, ("a", "b")), batch_size=5), nn.Linear(1, 2)
+    more = TensorDataset(torch.randn(7, 1))
+    before = torch.get_rng_state(), feed.generator.get_state()
+    expected = feed.expected_of(net, more)
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert torch.equal(before[1], feed.generator.get_state())
+    torch.testing.assert_close(expected, net(more.tensors[0]).softmax(1).detach())
+    assert not expected.requires_grad
+    torch.testing.assert_close(feed.expected_of(net, more.tensors[0]), expected)

@@ -12,8 +12,8 @@ from holdfast.errors import Diverged
 from holdfast.functional import Steps
 
 
-def small(rows, **settings):
-    return fit(rows, net="mlp", epochs=3, batch_size=24, **settings)
+def small(rows, method=None, **settings):
+    return fit(rows, method or Method(), "mlp", epochs=3, batch_size=24, **settings)
 
 
 def weights(run):
@@ -21,14 +21,15 @@ def weights(run):
 
 
 def test_training_learns_and_reports(blobs):
-    run = fit(blobs, net="mlp", test=blobs, epochs=12, batch_size=24)
+    run = fit(blobs, Method(), "mlp", test=blobs, epochs=12, batch_size=24)
     assert run.history["test"].iloc[-1] > 0.75
     assert run.history["loss"].iloc[-1] < run.history["loss"].iloc[0]
     assert (run.ledger["seen"] == 12).all()
     assert run.best >= run.last == pytest.approx(run.history["test"].iloc[-10:].mean())
     assert set(run.predict(blobs.x)) <= {"a", "b", "c"}
     assert run.probabilities(blobs.x).sum(1).numpy() == pytest.approx(1, abs=1e-5)
-    assert "accuracy" in repr(run)
+    assert f"accuracy {run.history['test'].iloc[-1]:.4f}" in repr(run)
+    assert run.scored.startswith(f"{run.history['test'].iloc[-1]:.4f} by labels that may be wrong themselves, ")
 
 
 def test_the_loop_equals_a_loop_written_by_hand(blobs):
@@ -71,7 +72,7 @@ def test_the_truth_is_never_read(blobs):
 
 
 def test_regression_learns_a_line(line):
-    run = fit(line, net="mlp", test=Rows(line.x, line.y), epochs=3, batch_size=20)
+    run = fit(line, Method(), "mlp", test=Rows(line.x, line.y), epochs=3, batch_size=20)
     assert run.task.metric == "r2"
     assert run.predict(line.x).shape == (200, 2)
     with pytest.raises(HoldfastError, match="no probabilities"):
@@ -120,7 +121,7 @@ def test_a_run_leaves_its_folder_and_loads(blobs, tmp_path):
 
 def test_a_network_of_ones_own_must_be_given_again(blobs, tmp_path):
     net = nn.Linear(2, 3)
-    fit(blobs, net=net, epochs=1, out=tmp_path / "run")
+    fit(blobs, Method(), net, epochs=1, out=tmp_path / "run")
     with pytest.raises(HoldfastError, match="network of your own"):
         Run.load(tmp_path / "run")
     assert Run.load(tmp_path / "run", net=nn.Linear(2, 3)).outputs(blobs.x).shape == (240, 3)
@@ -186,3 +187,8 @@ def test_pairs_of_arrays_train(blobs):
     x, y = blobs.x.numpy(), np.asarray(blobs.classes)[blobs.y]
     run = fit((x, y), net="mlp", test=(x, y), epochs=2)
     assert run.classes == ("a", "b", "c")
+    assert run.config.method["name"] == "SecondOpinion"
+    few = fit((x[:20], y[:20]), Method(), "mlp", epochs=1)
+    assert few.config.batch_size == 16
+    with pytest.raises(HoldfastError, match="at least one row, not 0"):
+        fit(blobs, Method(), "mlp", epochs=1, batch_size=0)

@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from holdfast import fit
+from holdfast import Method, fit
 from holdfast.progress import Bar
 
 
@@ -10,7 +10,8 @@ def test_the_bar_tells_epochs_loss_and_score(blobs):
     screen = io.StringIO()
     fit(
         blobs,
-        net="mlp",
+        Method(),
+        "mlp",
         test=blobs,
         epochs=2,
         progress=Bar("ordinary", console=Console(file=screen, width=120, force_terminal=True)),

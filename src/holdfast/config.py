@@ -5,16 +5,21 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from holdfast.configurable import Configurable
+from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
+from holdfast.feed import task_for
+from holdfast.version import __version__
 
 MOST = 1000
 """Numbers of an array that a configuration spells out; of a larger one it holds a digest."""
@@ -170,6 +175,27 @@ def schedule_part(schedule: Callable[[float], float]) -> dict[str, Any]:
         part: dict[str, Any] = plain(schedule)
         return part
     return {"name": "own", "settings": {"factors": [float(schedule(k / (SAMPLES - 1))) for k in range(SAMPLES)]}}
+
+
+def rows_part(rows: Rows) -> dict[str, Any]:
+    """The part of a configuration that says what was trained on."""
+    return {
+        "rows": len(rows),
+        "shape": rows.shape,
+        "outputs": task_for(rows).outputs,
+        "unlabelled": rows.unlabelled,
+        "classes": rows.classes,
+        "fingerprint": rows.fingerprint,
+        "reviewed": reviewed_part(rows.reviewed),
+        "source": dict(rows.source),
+        "recipe": dict(rows.recipe),
+        "versions": {
+            "holdfast": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
 
 
 def _name(item: Any) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.data import Dataset
 
-from holdfast.feed import Feed, outputs_on
+from holdfast.feed import Feed, inputs_of, outputs_on
 from holdfast.functional.neighbours import neighbour_votes
 from holdfast.functional.row_randomness import row_uniforms
+from holdfast.functional.trees import tree_opinions
 from holdfast.method import Method
 from holdfast.methods.huber import Huber
 from holdfast.noise_model import noise_model
@@ -22,6 +25,8 @@ FOLDS = 4
 """Networks, each trained on all folds of the rows but one."""
 PATIENCE = 3
 """Epochs without a better held-out loss after which all of them stop."""
+WIDE = 256
+"""Features times trees a round up to which boosted trees are asked too: they cost a fraction of a training then."""
 NEAR = 1.02
 """Epochs whose held-out loss is at most so many times the least one count towards the evidence."""
 
@@ -37,6 +42,7 @@ def cross_fit(
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
     epochs: int,
     progress: Progress,
+    test: Tensor | Dataset[Any] | None = None,
 ) -> Evidence:
     """Ask networks trained on other rows alone what they expect of each row: probabilities, or values.
 
@@ -44,7 +50,8 @@ def cross_fit(
     become likelier: a network that memorises labels memorises those of its own rows and loses on these. So neither a
     clean label nor the noise rate is needed to stop in time. Outputs of the epochs nearest to the best are averaged,
     and so are, up to the best, those that networks made in training of the rows that they do see. Where inputs are
-    features, the labels of each row's neighbours are a third source.
+    features, there is a third source: boosted trees, if they predict held-out labels better than networks do, as they
+    often do for tables, else the labels of each row's neighbours.
 
     Parameters
     ----------
@@ -52,10 +59,11 @@ def cross_fit(
     nets: a fresh network for each fold.
     optimizer: makes the optimizer of a network from its parameters.
     epochs: of each fold at most; see ``most_epochs``.
+    test: inputs (M, ...) of rows that no network trains on: all of them are asked, after the same epochs, and averaged.
 
     Shapes
     ------
-    Outputs (M, q) of the held-out rows of each fold -> evidence (N, q).
+    Outputs of the held-out rows of each fold -> evidence (N, q), and (M, q) about test rows.
     """
     task, model = feed.task, noise_model(feed.task)
     fold = torch.empty(len(feed), dtype=torch.int64)
@@ -66,22 +74,26 @@ def cross_fit(
         method.begin([net.to(feed.device).train()], feed)
         methods.append(method)
         optimizers.append(optimizer(list(net.parameters())))
+    rows, further = len(feed), 0 if test is None else len(test)  # type: ignore[arg-type]
     near: list[tuple[float, Tensor]] = []
     total = torch.zeros(len(feed), task.outputs, device=feed.device)
     best, since = torch.inf, 0
     for epoch in range(epochs):
-        expected = torch.zeros(len(feed), task.outputs, device=feed.device)
+        expected = torch.zeros(rows + further, task.outputs, device=feed.device)
         losses = torch.zeros(len(feed), device=feed.device)
         for number, (net, method, steps) in enumerate(zip(nets, methods, optimizers, strict=True)):
             for batch in feed.batches(Plan((fold != number).nonzero()[:, 0])):
                 step = method.step([net], batch, steps)
                 if step.output is not None:
                     total.index_add_(0, batch.index, task.expected(step.output.float()))
-            rows = (fold == number).nonzero()[:, 0].to(feed.device)
-            output = outputs_on(net, feed, rows)
-            expected[rows], losses[rows] = task.expected(output), task.losses(output, feed.y[rows])
+            own = (fold == number).nonzero()[:, 0].to(feed.device)
+            output = outputs_on(net, feed, own)
+            expected[own], losses[own] = task.expected(output), task.losses(output, feed.y[own])
             progress.at(epoch + (number + 1) / len(nets), epochs)
         loss = model.held_out_loss(losses)
+        if test is not None and loss <= NEAR * best:
+            for net in nets:
+                expected[rows:] += feed.expected_of(net, test) / len(nets)
         near = [(other, held_out) for other, held_out in [*near, (loss, expected)] if other <= NEAR * min(best, loss)]
         since = 0 if loss < best else since + 1
         best = min(best, loss)
@@ -90,16 +102,32 @@ def cross_fit(
         if since >= PATIENCE:
             break
     averaged = torch.stack([held_out for _, held_out in near]).mean(0)
-    return Evidence(averaged, model.join(averaged, learning, _votes(feed), feed.y))
+    features = _features(feed, test)
+    trees = None if features is None else _better_trees(features, feed.y, fold, averaged)
+    if trees is not None:
+        averaged = (averaged + trees) / 2
+    votes = None if features is None or trees is not None else neighbour_votes(features[:rows], feed.y, task.outputs)
+    averaged, others = averaged.split([rows, further])
+    joined = model.join(averaged, learning, votes, feed.y)
+    return Evidence(averaged, joined, model.further(others, averaged, feed.y) if further else None)
 
 
-def _votes(feed: Feed) -> Tensor | None:
-    """(N, C) labels of each row's neighbours; None for images, whose pixels say little, and for numbers."""
+def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:
+    """(N + M, d) inputs, test rows last, where they are features of classes; the pixels of an image say too little."""
     if not isinstance(feed.task, Classification):
         return None
     chunks = feed.chunks(torch.arange(len(feed)))
     first = next(chunks)[1]
-    if first.dim() != 2 or len(feed) < 2:
+    if first.dim() != 2:
         return None
-    x = torch.cat([first, *(x for _, x in chunks)])
-    return neighbour_votes(x, feed.y, feed.task.outputs)
+    return torch.cat([first, *(x for _, x in chunks), *(() if test is None else inputs_of(test, feed.device))])
+
+
+def _better_trees(features: Tensor, y: Tensor, fold: Tensor, held_out: Tensor) -> Tensor | None:
+    """(N + M, C) what boosted trees expect, if they predict given labels of held-out rows better than networks do."""
+    rows, classes = len(y), held_out.shape[1]
+    if features.shape[1] * (1 if classes == 2 else classes) > WIDE:
+        return None
+    trees = tree_opinions(features[:rows], y, fold, classes, features[rows:])
+    losses = [-each[:rows].gather(1, y[:, None]).clamp_min(1e-6).log().mean() for each in (trees, held_out)]
+    return trees if losses[0] < losses[1] else None

@@ -172,6 +172,12 @@ class Feed:
             output = outputs_of(net, self._x, self.device, self._workers).float()
         return output, self.ranks.gather(torch.cat(caught).float())
 
+    @torch.no_grad()
+    def expected_of(self, net: nn.Module, x: Tensor | Dataset[Any]) -> Tensor:
+        """(M, q) what a network expects of rows that are not among these; no random state is any other afterwards."""
+        with torch.random.fork_rng(devices=[]):  # a DataLoader draws a seed
+            return self.task.expected(evaluate(net, inputs_of(x, self.device, self._workers)).float())
+
     def chunks(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Parts of an index of rows, each with its inputs: in the order given, without augmentation."""
         parts = list(rows.cpu().split(self.batch_size))

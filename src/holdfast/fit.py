@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -12,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Adam, Optimizer
 
 from holdfast import checkpoint
-from holdfast.config import RunConfig, optimizer_part, plain, reviewed_part, schedule_part
+from holdfast.config import RunConfig, optimizer_part, plain, rows_part, schedule_part
 from holdfast.data.rows import Rows, as_rows
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
@@ -28,17 +26,17 @@ from holdfast.functional.schedules import Cosine, Schedule
 from holdfast.launch import check_devices, launch
 from holdfast.ledger import Ledger
 from holdfast.method import Method
+from holdfast.methods import DEFAULT, METHODS
 from holdfast.nets import build, load_body, reset_parameters
 from holdfast.noise_model import noise_model
 from holdfast.progress import Progress, Silent
 from holdfast.ranks import get_ranks
-from holdfast.reviewed import ReviewedLabels
+from holdfast.reviewed import with_reviewed
 from holdfast.run import Run, pretrained_body
-from holdfast.run_folder import RunFolder
+from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.stop.rule import StopRule
-from holdfast.training import Training, bare, coverage, test_score, weights_of
+from holdfast.training import Training, bare, coverage, test_scores, weights_of
 from holdfast.types import Evidence
-from holdfast.version import __version__
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -76,6 +74,11 @@ class Job:
     going_on: bool = False
     random: torch.Tensor | None = None
 
+    @property
+    def judged(self) -> Rows | None:
+        """Test rows whose labels are judged too, being part of the same data as the training rows."""
+        return self.held_out if self.held_out is not None and self.rows.parted_from(self.held_out) else None
+
 
 def fit(
     data: Rows | tuple[Any, Any],
@@ -87,7 +90,7 @@ def fit(
     pretrained: str | Path | None = None,
     test: Rows | tuple[Any, Any] | None = None,
     epochs: int = 30,
-    batch_size: int = 128,
+    batch_size: int | None = None,
     optimizer: MakeOptimizer = adam,
     schedule: Schedule | None = None,
     augment: Augments | None = None,
@@ -109,15 +112,18 @@ def fit(
     ----------
     data: ``Rows``, or a pair (inputs, labels) of arrays or tensors; float labels of two dimensions, with fractions or
         with more than 50 different values are targets.
-    method: how to train; None is ordinary training.
+    method: how to train; None is ``SecondOpinion()``, as on the command line, and ``Method()`` is ordinary training.
     stop: when to stop, and which epoch to return; None trains to the end and returns the last one.
     net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``.
     evidence: ask networks that have never seen the label of a row about it, for ``run.issues()``; costs up to one and a
         half times as much as the training. A method that needs it asks for it by itself.
     pretrained: folder of a run whose network, all but its head, each network starts from; "auto" is then its kind.
-    test: rows to score after each epoch. Their score is reported and never used.
-    epochs, batch_size, optimizer, schedule, augment: how to optimise; the schedule follows the share of training
-        done and falls along a cosine by default.
+    test: rows to score after each epoch, by their given labels and, where ``Rows`` has them, by the true ones. The
+        scores are reported and never used. Those set apart from the same file as ``data`` (``Source.load``) are judged
+        as well, in ``run.issues()``; nothing else ever depends on their labels.
+    epochs, optimizer, schedule, augment: how to optimise; the schedule follows the share of training done and falls
+        along a cosine by default.
+    batch_size: rows in a batch; None: 128, or fewer where there are few rows (``holdfast.feed.usual_batch``).
     seed: of the initial weights and everything random after them.
     device, precision: as lightning-fabric takes them, such as "cpu", "cuda", "32-true", "bf16-mixed".
     devices: how many devices of this machine train, a process each; they share every batch of ``batch_size`` rows.
@@ -133,10 +139,11 @@ def fit(
     """
     if epochs < 1:
         raise HoldfastError(f"training needs at least one epoch, not {epochs}")
-    accelerator = check_devices(devices, strategy, device, batch_size)
     rows = as_rows(data)
+    batch_size = usual_batch(len(rows)) if batch_size is None else batch_size
+    accelerator = check_devices(devices, strategy, device, batch_size)
     held_out = None if test is None else as_rows(test, like=rows)
-    method, schedule = method or Method(), schedule or Cosine()
+    method, schedule = method or METHODS[DEFAULT](), schedule or Cosine()
     evidence = (evidence or method.uses_evidence) and not rows.unlabelled
     torch.manual_seed(seed)
     if held_out is not None and rows.unlabelled:
@@ -151,13 +158,13 @@ def fit(
         pretrained=None if pretrained is None else str(pretrained),
         optimizer=optimizer_part(optimizer([parameter for each in nets for parameter in each.parameters()])),
         schedule=schedule_part(schedule), augment=plain(augment), epochs=epochs, batch_size=batch_size, seed=seed,
-        precision=precision, device=device, devices=devices, strategy=strategy, workers=workers, **_described(rows),
+        precision=precision, device=device, devices=devices, strategy=strategy, workers=workers, **rows_part(rows),
     )  # fmt: skip
     saved = None if folder is None else folder.open(config, resume=resume)
     feeding = {"batch_size": batch_size, "augment": augment, "seed": seed, "workers": workers}
     engine = {"accelerator": accelerator, "devices": devices, "precision": precision}
     job = Job(
-        rows, held_out, _with_reviewed(method, rows, devices), stop, nets, optimizer, schedule, epochs, feeding, engine,
+        rows, held_out, with_reviewed(method, rows, devices), stop, nets, optimizer, schedule, epochs, feeding, engine,
         folder, config, None, {}, tensorboard, watch, going_on=saved is not None,
     )  # fmt: skip
     if evidence:
@@ -167,27 +174,6 @@ def fit(
     return _finish(job, _train(job, saved, progress or Silent()))
 
 
-def _described(rows: Rows) -> dict[str, Any]:
-    """The part of a configuration that says what was trained on."""
-    return {
-        "rows": len(rows),
-        "shape": rows.shape,
-        "outputs": task_for(rows).outputs,
-        "unlabelled": rows.unlabelled,
-        "classes": rows.classes,
-        "fingerprint": rows.fingerprint,
-        "reviewed": reviewed_part(rows.reviewed),
-        "source": dict(rows.source),
-        "recipe": dict(rows.recipe),
-        "versions": {
-            "holdfast": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-    }
-
-
 def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, progress: Progress) -> Evidence:
     """What networks of the same kind, each trained on other rows, say of each row; found again where it is kept.
 
@@ -195,7 +181,8 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
     so that a run that was stopped here begins here again and ends the same.
     """
     found = None if job.folder is None else job.folder.evidence()
-    if found is not None:
+    test = 0 if job.judged is None else len(job.judged)
+    if found is not None and test in (0, 0 if found.test is None else len(found.test)):
         return found
     wall, cpu = time.perf_counter(), time.process_time()
     seed, size = job.feeding["seed"], min(usual_batch(len(job.rows)), job.feeding["batch_size"])
@@ -205,8 +192,9 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         bar.phase("second opinions")
         _, nets = _networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, job.rows, pretrained)
         feed = Feed(job.rows, device=fabric.device, **{**job.feeding, "batch_size": size, "seed": seed + 1})
-        found = cross_fit(feed, nets, job.optimizer, most_epochs(job.epochs), bar)
-    evidence = Evidence(*(each.cpu() for each in found))
+        others = None if job.judged is None else job.judged.x
+        found = cross_fit(feed, nets, job.optimizer, most_epochs(job.epochs), bar, others)
+    evidence = Evidence(*(None if each is None else each.cpu() for each in found))  # type: ignore[arg-type]
     job.asking = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     if job.folder is not None:
         job.folder.write_evidence(evidence)
@@ -240,7 +228,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
             line = {"epoch": float(epoch), "loss": loss, **coverage(plan, job.rows, model), **seconds}
             line |= judged
             if job.held_out is not None:
-                line["test"] = test_score(training, job.held_out)
+                line |= test_scores(training, job.held_out)
             if job.watch is not None and ranks.first:
                 line |= job.watch(epoch, job.method.predictor(training.nets))
             training.history.append(line)
@@ -262,10 +250,29 @@ def _finish(job: Job, training: Training) -> Run:
     if job.evidence is not None:
         of_rows["evidence"] = job.evidence.joined
     ledger = {**training.ledger.arrays(), **{name: values for name, values in of_rows.items() if values is not None}}
-    run = Run(training.predictor(), job.rows, training.history, ledger, job.config, out=out, stopped=training.stopped)
+    net = training.predictor()
+    held_out = _held_out(job, training)
+    run = Run(
+        net, job.rows, training.history, ledger, job.config, out=out, stopped=training.stopped, held_out=held_out,
+        test_rows=job.judged,
+    )  # fmt: skip
     if job.folder is not None:
-        job.folder.finish(run.net.state_dict(), run.history, ledger, run.names, run.stopped)
+        job.folder.finish(net.state_dict(), run.history, ledger, run.names, run.stopped, held_out)
     return run
+
+
+def _held_out(job: Job, training: Training) -> HeldOut | None:
+    """Test rows of the same data, with what is expected of them by the networks that were asked, else by the one that
+    the run returns."""
+    rows = job.judged
+    if rows is None:
+        return None
+    if job.evidence is not None and job.evidence.test is not None:
+        opinion = {"evidence": job.evidence.test}
+    else:
+        opinion = {"expected": training.feed.expected_of(job.method.predictor(training.nets), rows.x).cpu()}
+    known = {"given": rows.y, "source_index": rows.source_index, "reviewed": rows.reviewed, **opinion}
+    return HeldOut({k: values for k, values in known.items() if values is not None}, rows.names, rows.fingerprint)
 
 
 def _fit_in_several(job: Job, progress: Progress) -> Run:
@@ -276,7 +283,7 @@ def _fit_in_several(job: Job, progress: Progress) -> Run:
             run, net, method = launch(_fit_as_rank, job, job.engine["devices"], job.engine["accelerator"], bar)
     except Died as error:
         raise Died(f"{error}; {_kept(job.folder)}") from None
-    run.rows = job.rows
+    run.rows, run.test_rows = job.rows, job.judged
     job.nets[0].load_state_dict(net.state_dict())
     if run.net is net:
         run.net = job.nets[0]
@@ -292,17 +299,8 @@ def _fit_as_rank(job: Job, progress: Progress) -> tuple[Run, nn.Module, Method] 
     if not get_ranks().first:
         return None
     run = _finish(job, training)
-    run.rows = None
+    run.rows = run.test_rows = None
     return run, bare(training.nets[0]), job.method
-
-
-def _with_reviewed(method: Method, rows: Rows, devices: int) -> Method:
-    """The method, with full trust in the labels that a person has reviewed."""
-    if rows.reviewed is None or not bool(rows.reviewed.any()):
-        return method
-    if devices > 1:
-        raise HoldfastError("reviewed labels are trained on one device; leave --devices out")
-    return ReviewedLabels(method, rows.reviewed)
 
 
 def _networks(
@@ -326,7 +324,7 @@ def _prepare(job: Job) -> Training:
     fabric, method = _fabric(job.engine), job.method
     feed = Feed(job.rows, device=fabric.device, **job.feeding)
     if job.evidence is not None:
-        feed.evidence = Evidence(*(each.to(feed.device) for each in job.evidence))
+        feed.evidence = Evidence(*(each.to(feed.device) for each in job.evidence[:2]))  # a method sees training rows
     nets = [fabric.to_device(net).train() for net in job.nets]
     method.begin(nets, feed)
     fabric.to_device(method)

@@ -21,6 +21,9 @@ from holdfast.types import Batch, Nets, Plan, Stage, Step
 class Method(Configurable):
     """Ordinary training, and the base of every other way to train.
 
+    ``fit(rows, Method())`` is what the command line calls ``--method standard``; ``fit(rows)`` is the default of both,
+    ``SecondOpinion()``.
+
     A method is a module: its buffers and parameters are moved, saved and, where they require a gradient,
     optimised with the networks. ``begin`` is called once, before anything else and before a checkpoint is
     loaded, so buffers whose size depends on the data are registered there. ``__init__`` stores each parameter

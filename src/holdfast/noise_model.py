@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
-from holdfast.functional.label_trust import joined_evidence, trust_in
+from holdfast.functional.label_trust import further_evidence, joined_evidence, trust_in
 from holdfast.functional.noise_rate import UNSTABLE, label_noise_rate, target_noise_rate
 from holdfast.functional.posterior import (
     anchor_rows,
@@ -88,6 +88,10 @@ class NoiseModel(ABC):
         the labels of neighbours where there are any."""
 
     @abstractmethod
+    def further(self, further: Tensor, held_out: Tensor, y: Tensor) -> Tensor:
+        """(M, q) evidence about true labels of further rows, of no label of theirs, beside that of rows with labels."""
+
+    @abstractmethod
     def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
         """(N, q) what to train each row towards, by its label and the evidence about it."""
 
@@ -140,6 +144,9 @@ class LabelNoise(NoiseModel):
         sources = [source.cpu() for source in (learning, votes) if source is not None]
         return joined_evidence(held_out.cpu(), sources, y.cpu()).to(held_out)
 
+    def further(self, further: Tensor, held_out: Tensor, y: Tensor) -> Tensor:
+        return further_evidence(further.cpu(), held_out.cpu(), y.cpu()).to(held_out)
+
     def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
         """Half posterior, half what held-out networks expect, which is softer and smooths the posterior's mistakes."""
         posterior = trust_in(evidence.joined.cpu(), y.cpu()).posterior
@@ -189,6 +196,9 @@ class TargetNoise(NoiseModel):
 
     def join(self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor) -> Tensor:
         return held_out
+
+    def further(self, further: Tensor, held_out: Tensor, y: Tensor) -> Tensor:
+        return further
 
     def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
         """The evidence in place of targets that lie far from it."""

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from holdfast.data.rows import Rows
+from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
 from holdfast.method import Method
@@ -97,6 +99,15 @@ class ReviewedLabels(Stack):
         """Ordinary training of every network."""
         parts = [weighted_mean(self.task.losses(output, batch.y), batch.weight) for output in outputs]
         return torch.stack(parts).sum()
+
+
+def with_reviewed(method: Method, rows: Rows, devices: int) -> Method:
+    """The method, with full trust in the labels that a person has reviewed."""
+    if rows.reviewed is None or not bool(rows.reviewed.any()):
+        return method
+    if devices > 1:
+        raise HoldfastError("reviewed labels are trained on one device; leave --devices out")
+    return ReviewedLabels(method, rows.reviewed)
 
 
 @contextmanager

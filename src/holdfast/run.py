@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from holdfast.config import RunConfig
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
-from holdfast.data.source import read_again
+from holdfast.data.source import is_file, read_again
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
-from holdfast.issues.find import ledger_table, ledger_trust, ranked
-from holdfast.issues.noise import Noise, noise_of
+from holdfast.issues.find import ledger_table, ledger_trust, ranked, with_held_out
+from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
 from holdfast.nets import PROJECTED, build
-from holdfast.run_folder import RunFolder
+from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.task import Task, task_of
 
 LAST = 10
@@ -49,15 +49,20 @@ class Run:
         out: Path | None = None,
         names: Sequence[str] | None = None,
         stopped: str = "",
+        held_out: HeldOut | None = None,
+        test_rows: Rows | None = None,
     ) -> None:
         self._net = net
         self.rows = rows
+        self.test_rows = test_rows
         self.names = rows.names if rows is not None else names
         self.history = pd.DataFrame(list(history))
         self.config = config
         self.out = out
         self.stopped = stopped
         self._ledger = dict(ledger)
+        self._held_out = held_out
+        self._noise: Noise | None = None
 
     @classmethod
     def load(cls, folder: str | Path, net: nn.Module | None = None) -> Run:
@@ -74,7 +79,9 @@ class Run:
         stored = RunFolder(Path(folder))
         config = stored.config()
         ledger, names = stored.ledger()
-        return cls(None, None, stored.history(), ledger, config, Path(folder), names, stored.stopped())
+        return cls(
+            None, None, stored.history(), ledger, config, Path(folder), names, stored.stopped(), stored.held_out()
+        )  # fmt: skip
 
     @property
     def net(self) -> nn.Module:
@@ -89,6 +96,14 @@ class Run:
     def training_rows(self) -> Rows:
         """The rows that it was trained on: those it holds, or those at the place they were read from."""
         return self.rows if self.rows is not None else read_again(self.config.source, self.config.fingerprint)
+
+    def judged_rows(self) -> Rows:
+        """The rows of ``issue_table`` in its order: the training rows, and after them test rows of the same data."""
+        if self._held_out is None:
+            return self.training_rows()
+        if self.rows is not None and self.test_rows is not None:
+            return self.rows.followed_by(self.test_rows)
+        return read_again(self.config.source, self.config.fingerprint, self._held_out.fingerprint)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -132,6 +147,16 @@ class Run:
         return float(self._test.iloc[self.best_epoch])
 
     @property
+    def scored(self) -> str:
+        """The same in words, with the labels that it is held against: a share held out has wrong ones like the rest."""
+        test = str(self.config.source.get("test", 0))
+        own = f"the labels of {Path(test).name}, right or wrong"
+        by = own if is_file(test) else "labels that may be wrong themselves"
+        true = self.history.get("test_true")
+        known = "" if true is None else f", {float(true.iloc[self.best_epoch]):.4f} by true labels"
+        return f"{self.score:.4f} by {by}{known}"
+
+    @property
     def _test(self) -> pd.Series[float]:
         if "test" not in self.history:
             raise HoldfastError("this run had no test rows; pass test")
@@ -163,19 +188,21 @@ class Run:
         Returns
         -------
         DataFrame: row, name, given and suggested label, trust (the probability that the given label is right), flag
-        (likelier wrong than right) and why. Of a regression the suggested value has an interval of 95 %, low and high.
+        (likelier wrong than right), held_out (whether it is a test row, part of the same data) and why. Of a regression
+        the suggested value has an interval of 95 %, low and high.
         """
         return ranked(self.issue_table())
 
     def issue_table(self) -> pd.DataFrame:
-        """The same in the order of the training rows, with the likeliest other label of each (rival)."""
-        names = None if self.classes is None else list(self.classes)
-        table = ledger_table(self._evidence, names, self.config.recipe)
-        if "source_index" in self._ledger:
-            table["row"] = self._ledger["source_index"].numpy()
-        table.insert(1, "name", "" if self.names is None else np.asarray(self.names, dtype=object))
-        if "reviewed" in self._ledger:
-            reviewed = self._ledger["reviewed"].numpy()
+        """The same in the order of the rows, those held out last, with the likeliest other label of each (rival)."""
+        classes, judged = None if self.classes is None else list(self.classes), self._judged
+        table = ledger_table(judged, classes, self.config.recipe)
+        if "source_index" in judged:
+            table["row"] = judged["source_index"].numpy()
+        names = None if self.names is None else [*self.names, *((self._held_out and self._held_out.names) or ())]
+        table.insert(1, "name", "" if names is None else np.asarray(names, dtype=object))
+        if "reviewed" in judged:
+            reviewed = judged["reviewed"].numpy()
             table.loc[reviewed, ["trust", "flag"]] = [1.0, False]
             table.loc[reviewed, "why"] = "reviewed"
             for name in [name for name in table.columns if name.startswith("suggested")]:
@@ -186,18 +213,27 @@ class Run:
         """How many labels are wrong, in all and of each class, and how they go wrong, with bootstrap intervals."""
         if self.classes is None:
             raise HoldfastError("a regression has no transition matrix; run.issues() says which targets are wrong")
-        y = self._evidence["given"]
-        return noise_of(ledger_trust(self._evidence), y, self.classes)
+        if self._noise is None:
+            judged = self._judged
+            self._noise = noise_of(ledger_trust(judged), judged["given"], self.classes)
+        return self._noise
+
+    def wrong_labels(self) -> WrongLabels:
+        """How many labels are wrong, by estimate, and how many are flagged: what the commands say of the run."""
+        table = self.issue_table()
+        rate = rate_by_trust(table["trust"].to_numpy()) if self.classes is None else self.noise().rate
+        return WrongLabels(*rate, flagged=int(table["flag"].sum()), rows=len(table))
 
     @property
-    def _evidence(self) -> dict[str, Tensor]:
-        """The ledger as it was kept on this machine, or an error where it tells too little."""
+    def _judged(self) -> dict[str, Tensor]:
+        """What is known of each row, those held out last, or an error where the ledger tells too little."""
         if "expected" not in self._ledger:
             raise HoldfastError("the ledger of this run is from an older version and tells too little; train again")
-        return {name: value.cpu() for name, value in self._ledger.items()}
+        ledger = {name: value.cpu() for name, value in self._ledger.items()}
+        return with_held_out(ledger, {} if self._held_out is None else self._held_out.arrays)
 
     def __repr__(self) -> str:
-        end = f", {self.task.metric} {self.last:.4f}" if "test" in self.history else ""
+        end = f", {self.task.metric} {self.score:.4f}" if "test" in self.history else ""
         return f"Run({self.config.call}, {len(self.history)} epochs{end})"
 
 

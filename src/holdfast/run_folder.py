@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,26 @@ from holdfast.types import Evidence
 START = "start.safetensors"
 MODEL = "model.safetensors"
 EVIDENCE = "evidence.safetensors"
+HELD_OUT = "held_out.safetensors"
 NAMES = "names"
-"""The array of a ledger file that holds the names of the rows."""
+"""The array of a ledger file, or of that of held-out rows, that holds the names of the rows."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Test rows that are part of the same data as the training rows: judged like them, and never trained on.
+
+    Attributes
+    ----------
+    arrays: given, source_index, evidence (or expected, where no other networks were asked) and perhaps reviewed, of
+        each row, as in the ledger.
+    names: of the rows, where they have any.
+    fingerprint: of the rows.
+    """
+
+    arrays: Mapping[str, Tensor]
+    names: tuple[str, ...] | None
+    fingerprint: str
 
 
 class RunFolder:
@@ -70,7 +89,7 @@ class RunFolder:
 
     def write_evidence(self, evidence: Evidence) -> None:
         """What other networks say of each row; a run that goes on needs it again."""
-        write_tensors(self.path / EVIDENCE, evidence._asdict())
+        write_tensors(self.path / EVIDENCE, {k: each for k, each in evidence._asdict().items() if each is not None})
 
     def evidence(self) -> Evidence | None:
         return Evidence(**read_tensors(self.path / EVIDENCE)[0]) if (self.path / EVIDENCE).exists() else None
@@ -94,9 +113,14 @@ class RunFolder:
         ledger: Mapping[str, Tensor],
         names: Sequence[str] | None,
         stopped: str,
+        held_out: HeldOut | None = None,
     ) -> None:
         """At the end of the training."""
         write_tensors(self.path / MODEL, dict(weights))
+        if held_out is not None:
+            packed = {} if held_out.names is None else {NAMES: torch.from_numpy(_packed(held_out.names).copy())}
+            notes = {"fingerprint": held_out.fingerprint}
+            write_tensors(self.path / HELD_OUT, {**held_out.arrays, **packed}, notes)
         self._write_history(history)
         if stopped:
             write_text(self.path / "stopped.txt", f"{stopped}\n")
@@ -128,6 +152,14 @@ class RunFolder:
         with np.load(self.path / "ledger.npz", allow_pickle=False) as file:
             arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != NAMES}
             return arrays, _unpacked(file[NAMES]) if NAMES in file.files else None
+
+    def held_out(self) -> HeldOut | None:
+        """Test rows that are judged, where there are such."""
+        if not (self.path / HELD_OUT).exists():
+            return None
+        arrays, notes = read_tensors(self.path / HELD_OUT)
+        packed = arrays.pop(NAMES, None)
+        return HeldOut(arrays, None if packed is None else _unpacked(packed.numpy()), notes["fingerprint"])
 
     def stopped(self) -> str:
         """Why a stop rule ended the training; empty where none did."""

@@ -186,10 +186,12 @@ def coverage(plan: Plan | None, rows: Rows, model: NoiseModel) -> dict[str, floa
     return line
 
 
-def test_score(training: Training, held_out: Rows) -> float:
-    """Of the network that predicts."""
+def test_scores(training: Training, held_out: Rows) -> dict[str, float]:
+    """Of the network that predicts, by the given labels and, where they are known, by the true ones."""
     task, output = (
         training.feed.task,
         outputs_of(training.method.predictor(training.nets), held_out.x, training.feed.device),
     )
-    return task.score(task.predict(output), held_out.y.to(output.device))
+    labels = {"test": held_out.y} if held_out.truth is None else {"test": held_out.y, "test_true": held_out.truth}
+    predicted = task.predict(output)
+    return {name: task.score(predicted, y.to(output.device)) for name, y in labels.items()}

@@ -97,6 +97,8 @@ class Evidence(NamedTuple):
     """(N, q) what networks that have never seen the label of a row expect of it."""
     joined: Tensor
     """(N, q) that, joined with what networks expected while they learnt the label: evidence about the true one."""
+    test: Tensor | None = None
+    """(M, q) evidence about the true labels of test rows, where these are to be judged too."""
 
 
 class Verdict(NamedTuple):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from holdfast import Crust, HoldfastError, Rows, Run, fit
+from holdfast import Crust, HoldfastError, Method, Rows, Run, fit
 from holdfast.cli import app
 from holdfast.contrastive import MoCo, pretrain
 from holdfast.nets import build, load_body, project
@@ -71,7 +71,7 @@ def test_features_of_pre_training_help_where_labels_are_few_and_wrong():
     assert Rows(x, truth, tuple("abc")).without_labels().unlabelled
 
     def score(net):
-        return fit(rows, None, net, test=test, epochs=30, batch_size=50, device="cpu").last
+        return fit(rows, Method(), net, test=test, epochs=30, batch_size=50, device="cpu").last
 
     torch.manual_seed(0)
     warm = build("mlp", (60,), 3)
@@ -84,14 +84,14 @@ def test_features_of_pre_training_help_where_labels_are_few_and_wrong():
 
 def test_mistakes_are_named(folder, stripes, tmp_path, blobs):
     with pytest.raises(HoldfastError, match=r"saw inputs of shape \(3, 12, 12\), these have \(2,\)"):
-        fit(blobs, pretrained=folder)
+        fit(blobs, Method(), pretrained=folder)
     with pytest.raises(HoldfastError, match="another kind of network"):
-        fit(stripes, None, "resnet20", pretrained=folder)
+        fit(stripes, Method(), "resnet20", pretrained=folder)
     with pytest.raises(HoldfastError, match="holds no run"):
-        fit(stripes, pretrained=tmp_path)
+        fit(stripes, Method(), pretrained=tmp_path)
     (tmp_path / "run.json").write_text((folder / "run.json").read_text())
     with pytest.raises(HoldfastError, match="has not ended"):
-        fit(stripes, pretrained=tmp_path)
+        fit(stripes, Method(), pretrained=tmp_path)
     with pytest.raises(HoldfastError, match="Linear cannot take a projection head"):
         project(nn.Linear(2, 2))
 

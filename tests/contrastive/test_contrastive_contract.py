@@ -108,6 +108,8 @@ def test_mistakes_are_named(blobs):
         fit(bare, SANE(), nn.Linear(2, 3), test=bare)
     with pytest.raises(HoldfastError, match="no labels to learn from"):
         fit(bare, Method(), nn.Linear(2, 3), epochs=1)
+    with pytest.raises(HoldfastError, match="no labels to learn from; pre-train"):
+        fit(bare, epochs=1)
     with pytest.raises(HoldfastError, match="needs labels; pre-training takes"):
         pretrain(blobs, Crust())
     with pytest.raises(HoldfastError, match="1 augmentations for 2 view"):

@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import TensorDataset
 
 from holdfast.data import Rows
 from holdfast.data.labels import MOST_NUMERIC_CLASSES
@@ -27,6 +30,32 @@ def test_split_is_a_partition_and_repeats_with_its_seed() -> None:
     assert sorted(rest.names + share.names) == sorted(rows().names)
     assert rows().split(0.3, seed=1)[1].names == share.names
     assert {rows().split(0.3, seed=s)[1].names for s in range(5)} != {share.names}
+
+
+def test_parts_are_put_together_again() -> None:
+    whole = replace(rows(), source_index=torch.arange(10), reviewed=torch.arange(10) == 4, source={"path": "here"})
+    rest, share = whole.split(0.3, seed=1)
+    both = rest.followed_by(share)
+    order = torch.cat([rest.source_index, share.source_index])
+    again = whole.take(order)
+    for name in ("x", "y", "truth", "source_index", "reviewed"):
+        assert torch.equal(getattr(both, name), getattr(again, name)), name
+    assert (both.names, both.source) == (again.names, whole.source)
+    assert rest.followed_by(replace(share, names=None, reviewed=None)).names is None
+    lazy = replace(rest, x=TensorDataset(rest.x)).followed_by(replace(share, x=TensorDataset(share.x)))
+    assert [float(lazy.x[k][0]) for k in range(10)] == both.x[:, 0].tolist()
+
+
+def test_parts_of_one_source_are_told_from_other_rows() -> None:
+    whole = replace(rows(), source_index=torch.arange(10), source={"path": "here"})
+    rest, share = whole.split(0.3, seed=1)
+    assert rest.parted_from(share)
+    assert not rest.parted_from(replace(share, source={"path": "there"}))
+    assert not rest.parted_from(replace(share, source_index=None))
+    assert not rest.parted_from(whole)
+    assert not rest.parted_from(whole.split(0.3, seed=2)[1])
+    alone, apart = rows().split(0.3, seed=1)
+    assert not alone.parted_from(apart)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0, 0.01])

@@ -22,7 +22,7 @@ def digits(tmp_path_factory):
 def test_a_run_says_which_labels_are_wrong(digits):
     run, wrong, folder = digits
     table = run.issues()
-    assert table.columns.tolist() == ["row", "name", "given", "suggested", "trust", "flag", "why"]
+    assert table.columns.tolist() == ["row", "name", "given", "suggested", "trust", "flag", "held_out", "why"]
     assert table["trust"].is_monotonic_increasing
     flag = table.sort_values("row")["flag"].to_numpy()
     assert f1_score(wrong, flag) > 0.9
@@ -69,7 +69,8 @@ def test_rows_are_numbered_as_in_the_file_and_found_again(tmp_path):
     run = people_run(tmp_path)
     frame = pd.read_csv(tmp_path / "people.csv")
     table = Run.records(tmp_path / "run").issue_table()
-    assert len(table) == 192
+    assert table["held_out"].tolist() == [False] * 192 + [True] * 48
+    assert sorted(table["row"]) == list(range(240))
     assert (frame["income"].to_numpy()[table["row"]] == table["given"]).all()
     again = read_again(run.config.source, run.config.fingerprint)
     assert torch.equal(again.x, run.rows.x)

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.optim import Adam
 
-from holdfast import DivideMix, Feed, HoldfastError, check_method, fit
+from holdfast import DivideMix, Feed, HoldfastError, Method, check_method, fit
 from holdfast.functional import batch_beta, cyclic_partners, row_uniforms
 from holdfast.functional.mixture import small_component
 from holdfast.methods.divide_mix import semi_supervised, sharpen
@@ -20,7 +20,7 @@ def begun(method, rows, epoch, batch_size=30):
     torch.manual_seed(0)
     nets = [nn.Linear(2, 3), nn.Linear(2, 3)]
     for net, epochs in zip(nets, (4, 6), strict=True):
-        fit(rows, None, net, epochs=epochs, batch_size=24, optimizer=lambda parameters: Adam(parameters, lr=0.03))
+        fit(rows, Method(), net, epochs=epochs, batch_size=24, optimizer=lambda parameters: Adam(parameters, lr=0.03))
     feed = Feed(rows, batch_size=batch_size, seed=4, augment=lambda x, g: x + 0.1 * torch.randn(x.shape, generator=g))
     method.begin(nets, feed)
     method.before_epoch(nets, feed, epoch, 40)

@@ -56,6 +56,15 @@ def test_a_table_shows_passage_and_what_sets_the_row_apart(tmp_path):
     assert "usually" in text
 
 
+def test_the_score_is_that_of_the_model(tmp_path):
+    run = people_run(tmp_path)
+    text = written(run, tmp_path)
+    end = run.history["test"].iloc[-1]
+    assert f"<b>{end:.4f}</b>test accuracy of the model (epoch 8) by labels that may be wrong themselves<" in text
+    (tmp_path / "other").mkdir()
+    assert "test accuracy" not in written(digits_run(tmp_path / "other")[0], tmp_path)
+
+
 def test_a_regression_has_values_and_no_matrix(tmp_path):
     text = written(prices_run(tmp_path), tmp_path)
     check_alone(text)

@@ -17,6 +17,7 @@ from finished_runs import SCRIPT
 from PIL import Image
 from typer.testing import CliRunner
 
+from holdfast import Run
 from holdfast.cli import app
 from holdfast.cli.review import _listening
 
@@ -81,6 +82,30 @@ def test_the_script_reads_what_is_sent_and_what_is_on_the_page(digits):
         <= set(re.findall(r'\bat\("([\w-]+)"\)', script))
         <= set(re.findall(r'\bid="([\w-]+)"', page))
     )
+
+
+def test_held_out_rows_are_reviewed_like_the_others(people, tmp_path):
+    run, frame = Run.records(people.run), pd.read_csv(people.folder / "people.csv")
+    table = run.issue_table()
+    suspects = table[table["trust"] < 0.9]
+    last = suspects.index[-1]
+    assert 192 <= last < 240
+    with people.client() as client:
+        assert client.get("/api/setup").json()["suspects"] == len(suspects)
+        post(client, "/api/decide", row=int(last), verdict="suggestion")
+        item = post(client, "/api/undo").json()["item"]
+        source = item["source_index"]
+        assert item["given"] == frame["income"][source] != item["suggested"]
+        assert item["texts"] == [["note", frame["note"][source]]]
+        assert all(group["rows"] for group in item["neighbours"])
+        assert post(client, "/api/decide", row=240, verdict="keep").status_code == 400
+        post(client, "/api/decide", row=int(last), verdict="suggestion")
+    out = tmp_path / "cleaned.csv"
+    assert CliRunner().invoke(app, ["export", str(people.run), "--out", str(out)]).exit_code == 0
+    cleaned = pd.read_csv(out)
+    assert cleaned["row"].tolist() == list(range(240))
+    assert cleaned["row"][cleaned["reviewed"]].tolist() == [source]
+    assert cleaned["label"][source] == item["suggested"]
 
 
 def test_filters(digits):

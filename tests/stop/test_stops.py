@@ -118,7 +118,7 @@ def test_a_network_that_changes_its_mind_is_judged_by_labels_on_unlikely_classes
 def test_the_kept_epoch_is_what_the_run_returns(digits, tmp_path):
     rows, test = digits
     run = fit(
-        rows, None, net_for(rows), stop=DistanceStop(), test=test, epochs=40, batch_size=64, schedule=Constant(),
+        rows, Method(), net_for(rows), stop=DistanceStop(), test=test, epochs=40, batch_size=64, schedule=Constant(),
         device="cpu", out=tmp_path / "run",
     )  # fmt: skip
     assert len(run.history) < 40
@@ -126,6 +126,8 @@ def test_the_kept_epoch_is_what_the_run_returns(digits, tmp_path):
     assert "given labels" in run.stopped
     right = (run.predict(test.x) == [str(int(k)) for k in test.y]).mean()
     assert right == pytest.approx(run.score)
+    assert f"accuracy {right:.4f}" in repr(run)
+    assert abs(right - run.last) > 1e-3  # which is what the last ten epochs have on average
     assert right == pytest.approx(float(run.history["test"][run.best_epoch]))
     again = Run.load(tmp_path / "run", net_for(rows))
     assert (again.stopped, again.best_epoch) == (run.stopped, run.best_epoch)
@@ -139,7 +141,7 @@ def test_rules_stop_near_the_best_epoch_where_ordinary_training_goes_on_to_lose(
     settings = {"test": test, "epochs": 60, "batch_size": 64, "schedule": Constant(), "device": "cpu"}
     settings["optimizer"] = partial(Adam, lr=0.003)
     ordinary = fit(blind, Method(), net_for(rows), **settings)
-    run = fit(blind, None, net_for(rows), stop=copy.deepcopy(rule), **settings)
+    run = fit(blind, Method(), net_for(rows), stop=copy.deepcopy(rule), **settings)
     assert ordinary.last < ordinary.best - 0.1
     assert run.score > ordinary.best - 0.03
     assert run.stopped
@@ -148,7 +150,7 @@ def test_rules_stop_near_the_best_epoch_where_ordinary_training_goes_on_to_lose(
 def test_all_right_labels_are_not_cut_short(digits):
     rows, test = digits
     clean = Rows(rows.x, rows.truth, rows.classes)
-    run = fit(clean, None, net_for(rows), stop=DistanceStop(), test=test, epochs=30, batch_size=64, device="cpu")
+    run = fit(clean, Method(), net_for(rows), stop=DistanceStop(), test=test, epochs=30, batch_size=64, device="cpu")
     assert run.score > run.best - 0.02
 
 
@@ -207,7 +209,7 @@ def test_a_withheld_partner_is_replaced_by_the_row_itself():
 def test_theory_stops_at_its_time(blobs):
     def train(rate: float) -> Run:
         return fit(
-            blobs, None, net_for(blobs), stop=TheoryStop(0.2), epochs=6, batch_size=60, schedule=Constant(),
+            blobs, Method(), net_for(blobs), stop=TheoryStop(0.2), epochs=6, batch_size=60, schedule=Constant(),
             device="cpu", optimizer=lambda p: SGD(p, lr=rate),
         )  # fmt: skip
 
@@ -231,7 +233,7 @@ def test_mistakes_are_named(blobs, line):
     with pytest.raises(HoldfastError, match="must be positive"):
         TheoryStop(constant=0)
     with pytest.raises(HoldfastError, match="numbers to predict"):
-        fit(line, stop=TrainAccuracyStop(), epochs=1)
+        fit(line, Method(), stop=TrainAccuracyStop(), epochs=1)
     assert set(STOPS) == {"distance", "validation", "accuracy", "theory"}
 
 

@@ -48,15 +48,13 @@ class _Robust(BaseEstimator):
         self.mean_ = x.mean(0)
         spread = x.std(0)
         self.scale_ = np.where(spread > 0, spread, 1.0)
-        # Small data would see too few steps with large batches: at least sixteen an epoch.
-        size = self.batch_size or min(128, max(8, len(x) // 16), len(x))
         rows = Rows(self._scaled(x), y, classes)
         self.run_ = fit(
             rows,
             self._made(),
             self.net,
             epochs=self.epochs,
-            batch_size=size,
+            batch_size=self.batch_size,
             optimizer=lambda parameters: Adam(parameters, lr=self.lr, fused=True),
             seed=self.random_state,
             device=self.device,

@@ -15,7 +15,6 @@ from holdfast.cli import options as o
 from holdfast.compare import compare as compare_methods
 from holdfast.data.source import Source
 from holdfast.errors import HoldfastError
-from holdfast.feed import usual_batch
 from holdfast.methods import DEFAULT, METHODS
 from holdfast.noise import KINDS, TARGET_KINDS
 
@@ -68,10 +67,9 @@ def compare(
     ).load()  # fmt: skip
     if held_out is None:
         raise HoldfastError("a comparison needs test rows; pass --test with a file or a share")
-    size = batch_size or usual_batch(len(rows))
     summary = compare_methods(
         rows, {name: o.method_named(name, []) for name in names}, net, test=held_out, noise=noise, rate=rate,
-        seeds=seeds, out=out, epochs=epochs, batch_size=size, optimizer=o.optimizer_named(optimizer, lr),
+        seeds=seeds, out=out, epochs=epochs, batch_size=batch_size, optimizer=o.optimizer_named(optimizer, lr),
         schedule=o.schedule_named(schedule), augment=o.augmentation(augment, rows), device=device, precision=precision,
         jobs=jobs, threads=max(1, threads), progress=lambda title, unit: o.progress_bar(title, quiet, unit),
     )  # fmt: skip

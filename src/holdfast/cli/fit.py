@@ -14,7 +14,6 @@ from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.data.source import Source
 from holdfast.errors import HoldfastError
-from holdfast.feed import usual_batch
 from holdfast.fit import fit as train
 from holdfast.methods import DEFAULT, METHODS
 from holdfast.methods.sample_selection import WithNoiseRate
@@ -116,7 +115,7 @@ def fit(
         rows, held_out = source.load()
         how = {
             "stop": None if stop is None else lookup("stop rule", stop, STOPS, [])(), "net": net,
-            "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size or usual_batch(len(rows)),
+            "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size,
             "optimizer": o.optimizer_named(optimizer, lr), "schedule": o.schedule_named(schedule),
             "augment": o.augmentation(augment, rows), "evidence": evidence, "seed": seed, "precision": precision,
         }  # fmt: skip
@@ -126,11 +125,9 @@ def fit(
     curves({title: [run.history]}, out / "curves.png", title=f"{Path(source.path).name}, {title}", metric=metric)
     _summary(run, rows, out, metric)
     if isinstance(trainer, WithNoiseRate) and trainer.rate == "auto":
-        rate, low, high = trainer.estimate
-        o.console.print(f"share of wrong labels, estimated: {rate:.1%} (between {low:.1%} and {high:.1%})")
+        o.console.print(f"the rate it trained with: {trainer.estimate.rate:.1%}", highlight=False)
     if not rows.unlabelled:
-        flagged = int(run.issue_table()["flag"].sum())
-        o.console.print(f"{flagged:,} of {len(rows):,} labels look wrong: holdfast issues {out}", highlight=False)
+        o.say_wrong_labels(run.wrong_labels(), f"holdfast issues {out}")
     if rows.classes is None:
         shown, which = (rows, "training") if held_out is None else (held_out, "test")
         _residual_summary(run, shown, out, which)
@@ -176,16 +173,16 @@ def _summary(run: Run, rows: Rows, out: Path, metric: str) -> None:
     end = run.history.iloc[run.best_epoch]
     if run.stopped:
         o.console.print(f"stopped after epoch {len(run.history)}: {run.stopped}")
-    if "best" in run.history and "test" in run.history:
-        at = run.best_epoch + 1
-        o.console.print(f"test {metric}: {run.score:.4f} (epoch {at}), {run.best:.4f} (best epoch)")
-    elif "test" in run.history:
-        o.console.print(f"test {metric}: {run.last:.4f} (mean of the last ten epochs), {run.best:.4f} (best epoch)")
+    if "test" in run.history:
+        beside = f"epoch {run.best_epoch + 1}; mean of the last ten {run.last:.4f}, best {run.best:.4f}"
+        o.console.print(f"test {metric}: {run.scored} ({beside})")
     if end["coverage"] < 1:
         trusted = f"{end['coverage']:.1%} of the given labels trusted in epoch {run.best_epoch + 1}"
         right = f", {end['purity']:.1%} of those right" if "purity" in end else ""
         o.console.print(trusted + right)
-    o.console.print(f"{len(rows)} rows, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}")
+    o.console.print(
+        f"{len(rows)} rows trained on, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}"
+    )
 
 
 def _residual_summary(run: Run, rows: Rows, out: Path, which: str) -> None:

@@ -32,15 +32,12 @@ def issues(
     flagged = int(table["flag"].sum())
     if show > 0 and flagged:
         o.console.print(_shown(table.head(min(show, flagged))))
-    if made.classes is not None:
-        rate, low, high = made.noise().rate
-        o.console.print(f"wrong labels, estimated: {rate:.1%} ({low:.1%} to {high:.1%})")
-    o.console.print(f"{flagged:,} of {len(table):,} rows flagged: {path}", highlight=False)
+    o.say_wrong_labels(made.wrong_labels(), path)
 
 
 def _shown(lines: pd.DataFrame) -> Table:
     table = Table(header_style="bold")
-    columns = [name for name in lines.columns if name != "flag"]
+    columns = [name for name in lines.columns if name not in ("flag", "held_out")]
     for name in columns:
         table.add_column(name)
     for line in lines.to_dict("records"):

@@ -18,6 +18,7 @@ from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augment, PadCropFlip
 from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
+from holdfast.issues import WrongLabels
 from holdfast.method import Method
 from holdfast.methods import METHODS
 from holdfast.nets import NETS
@@ -51,7 +52,10 @@ Label = Annotated[str | None, typer.Option(help="Label column of a table.", show
 TaskName = Annotated[str | None, typer.Option(help="classification or regression; found from the labels if not given.")]
 Test = Annotated[
     str,
-    typer.Option(help="Held-out file, or share of the rows to hold out (0: none); unused where DATA ships a test set."),
+    typer.Option(
+        help="Held-out file, or share of the rows to hold out (0: none), which is judged too; unused where DATA ships "
+        "a test set."
+    ),
 ]
 Net = Annotated[str, typer.Option(help=f"{', '.join(NETS)}, or module.path:factory.")]
 Epochs = Annotated[int, typer.Option(help="Passes over the data.")]
@@ -121,6 +125,14 @@ def as_array(x: Any) -> Any:
     if not isinstance(x, torch.Tensor):
         raise HoldfastError("these rows do not fit in memory as one array")
     return x.numpy()
+
+
+def say_wrong_labels(found: WrongLabels, more: Path | str) -> None:
+    """How many labels are wrong, in the same words after every command, and where there is more."""
+    console.print(found.estimate, highlight=False)
+    console.print(f"{found.flags}: {more}", highlight=False)
+    if found.difference:
+        console.print(found.difference, highlight=False)
 
 
 def check_new_file(path: Path, suffix: str) -> None:

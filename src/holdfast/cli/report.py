@@ -23,5 +23,4 @@ def report(
     from holdfast.report import write_report  # draws and decodes, which the other commands never do
 
     path = out or run / "report.html"
-    table = write_report(Run.records(run), path, top=top)
-    o.console.print(f"{int(table['flag'].sum()):,} of {len(table):,} rows flagged: {path}", highlight=False)
+    o.say_wrong_labels(write_report(Run.records(run), path, top=top), path)

@@ -46,6 +46,7 @@ def review(
             display = None if rows is None else Display(rows)
             queue = ReviewQueue(made.issue_table(), made.classes, features, display, store)
         token, chosen = secrets.token_urlsafe(24), listening.getsockname()[1]
+        o.say_wrong_labels(made.wrong_labels(), f"holdfast issues {run}")
         text = f"{len(queue.rows):,} doubtful rows. Decisions go to {run / REVIEWS}. Ctrl-C ends."
         o.console.print(text, highlight=False)
         # On a line of its own and never wrapped, so that it can be clicked or copied whole.
@@ -58,7 +59,7 @@ def review(
 def _rows(run: Run) -> Rows | None:
     """The rows to show, or None with a word why not."""
     try:
-        return run.training_rows()
+        return run.judged_rows()
     except HoldfastError as error:
         o.console.print(f"rows cannot be shown, only their numbers: {error}", highlight=False)
         return None

@@ -105,11 +105,14 @@ def linear_accuracy(
 def fine_tune(
     net: nn.Module, rows: Rows, test: Rows | None = None, method: Method | None = None, **settings: Any
 ) -> Run:
-    """Train a copy of a pre-trained network with a new linear head; settings are those of ``holdfast.fit``."""
+    """Train a copy of a pre-trained network with a new linear head; settings are those of ``holdfast.fit``.
+
+    It judges features, so that unless a method is given training is ordinary.
+    """
     own = copy.deepcopy(bare(net))
     width = features_of(own, rows.take(torch.arange(1))).shape[1]
     own.head = nn.Linear(width, _classes(rows))
-    return fit(rows, method, own, test=test, **settings)
+    return fit(rows, method or Method(), own, test=test, **settings)
 
 
 def transfer(net: nn.Module, train: Rows, test: Rows, **settings: Any) -> dict[str, float]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from holdfast.data.labels import floats_are_targets
 from holdfast.errors import HoldfastError
@@ -117,6 +117,31 @@ class Rows:
         return replace(
             self, x=x, y=self.y[index], names=names, truth=truth, source_index=source_index, reviewed=reviewed
         )
+
+    def followed_by(self, other: Rows) -> Rows:
+        """These rows and after them others of the same kind; what only one of both knows of its rows is left out."""
+        x: Tensor | Dataset[Any]
+        if isinstance(self.x, Tensor) and isinstance(other.x, Tensor):
+            x = torch.cat([self.x, other.x])
+        else:
+            x = ConcatDataset([self.x, other.x])  # type: ignore[list-item]
+        names = None if self.names is None or other.names is None else self.names + other.names
+        truth, source_index, reviewed = (
+            None if mine is None or its is None else torch.cat([mine, its])
+            for mine, its in (
+                (self.truth, other.truth),
+                (self.source_index, other.source_index),
+                (self.reviewed, other.reviewed),
+            )
+        )
+        y = torch.cat([self.y, other.y])
+        return replace(self, x=x, y=y, names=names, truth=truth, source_index=source_index, reviewed=reviewed)
+
+    def parted_from(self, other: Rows) -> bool:
+        """Whether both are parts of what one source holds, as ``split`` makes them: no row is in both."""
+        if not self.source or self.source != other.source or self.source_index is None or other.source_index is None:
+            return False
+        return not bool(torch.isin(self.source_index, other.source_index).any())
 
     def split(self, fraction: float, seed: int) -> tuple[Rows, Rows]:
         """A random share of the rows set apart: (the rest, the share)."""

@@ -28,7 +28,8 @@ class Source:
     ----------
     path: the data.
     reading: options of ``read``, as plain JSON values.
-    test: a file of test rows, or the share to hold out where the data ships no test rows (0: none).
+    test: a file of test rows, or the share to hold out where the data ships no test rows (0: none). A run judges that
+        share like the training rows.
     seed: of the draw of that share.
     labels: a file of corrected labels, as ``holdfast export`` writes it.
     """
@@ -42,7 +43,7 @@ class Source:
     @classmethod
     def at(cls, path: Path, test: str, seed: int, labels: Path | None = None, **reading: Any) -> Source:
         """A source that can be found from any working folder."""
-        share = test if _is_number(test) else str(Path(test).absolute())
+        share = str(Path(test).absolute()) if is_file(test) else test
         options = {name: value for name, value in reading.items() if value is not None}
         return cls(str(path.absolute()), options, share, seed, None if labels is None else str(labels.absolute()))
 
@@ -53,7 +54,7 @@ class Source:
         if self.labels is not None:
             rows = _corrected(rows, Path(self.labels))
         rows = scaled_targets(rows)
-        if not _is_number(self.test):
+        if is_file(self.test):
             held_out, _ = read(Path(self.test), **{**self.reading, "recipe": dict(rows.recipe)})
             return rows, scaled_targets(held_out, rows)
         if own is not None:
@@ -61,17 +62,21 @@ class Source:
         return (rows, None) if float(self.test) == 0 else rows.split(float(self.test), self.seed)
 
 
-def read_again(source: Mapping[str, Any], fingerprint: str) -> Rows:
-    """The training rows of a run, found again; an error where they have moved or changed."""
+def read_again(source: Mapping[str, Any], fingerprint: str, held_out: str | None = None) -> Rows:
+    """The training rows of a run, found again, and after them those held out if their fingerprint is given too.
+
+    An error where they have moved or changed.
+    """
     if not source:
         raise HoldfastError("the run was given its rows in memory, so they cannot be read again")
     found = Source(**source)
     if not Path(found.path).exists():
         raise HoldfastError(f"the data of the run is no longer at {found.path}; put it back there")
-    rows, _ = found.load()
-    if rows.fingerprint != fingerprint:
+    rows, test = found.load()
+    apart = None if held_out is None or test is None else test.fingerprint
+    if (rows.fingerprint, apart) != (fingerprint, held_out):
         raise HoldfastError(f"the data at {found.path} has changed since the run; train again")
-    return rows
+    return rows if held_out is None or test is None else rows.followed_by(test)
 
 
 def _corrected(rows: Rows, path: Path) -> Rows:
@@ -87,7 +92,7 @@ def _corrected(rows: Rows, path: Path) -> Rows:
         raise HoldfastError(f"{path} names rows twice or rows that the data does not have; it has {len(rows)} rows")
     index = torch.from_numpy(place.astype(np.int64))
     stood = _values(table[given], rows, path)
-    other = (stood != rows.y[index]) if rows.classes is not None else ~torch.isclose(stood, rows.y[index]).all(1)
+    other = (stood != rows.y[index]) if rows.classes is not None else _apart(stood, rows.y[index])
     if bool(other.any()):
         row = int(index[other][0])
         raise HoldfastError(f"{path} was exported for other data: row {row} has another label there")
@@ -95,6 +100,12 @@ def _corrected(rows: Rows, path: Path) -> Rows:
     y[index] = _values(table[columns], rows, path)
     reviewed[index] = torch.tensor([str(value).lower() == "true" for value in table["reviewed"]])
     return replace(rows, y=y, reviewed=reviewed)
+
+
+def _apart(values: Tensor, others: Tensor) -> Tensor:
+    """(N,) whether targets differ by more than what is lost when they are scaled around their median and back."""
+    size = others.abs() + others.median(0).values.abs()
+    return ((values - others).abs() > 1e-5 * size).any(1)
 
 
 def _values(table: pd.DataFrame, rows: Rows, path: Path) -> Tensor:
@@ -115,9 +126,14 @@ def _numbered(rows: Rows, name: str) -> list[str]:
     return [f"{name}_{k}" for k in range(rows.y.shape[1])]
 
 
-def _is_number(text: str) -> bool:
+def is_file(test: str) -> bool:
+    """Whether the test rows of a source lie in a file of their own, and are no share of the data.
+
+    >>> is_file("/data/test.csv"), is_file("0.2")
+    (True, False)
+    """
     try:
-        float(text)
+        float(test)
     except ValueError:
-        return False
-    return True
+        return True
+    return False

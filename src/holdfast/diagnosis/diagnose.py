@@ -14,7 +14,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
-from holdfast.noise_model import noise_model
 from holdfast.run import Run
 from holdfast.run_folder import RunFolder
 from holdfast.select import facility_location
@@ -38,7 +37,7 @@ class Diagnosis:
     trusted: np.ndarray[tuple[int], np.dtype[np.bool_]]
     """(M,) whether the network leaned towards the given label on the mean of the run."""
     wrong: float
-    """The noise rate, estimated from the network's predictions."""
+    """The noise rate, as ``run.wrong_labels()`` estimates it."""
     start: Spectrum
     """Of the Jacobian where training began."""
     now: Spectrum
@@ -84,7 +83,7 @@ def diagnose(run: Run, rows: Rows | None = None, *, examples: int = 100, seed: i
         output = torch.cat([net(part) for part in inputs.split(500)]).float()
     y = rows.y[some]
     trusted = torch.tensor(run.ledger["margin"].to_numpy()[some.numpy()] > 0)
-    wrong = noise_model(task).noise_rate(task.expected(output), y).rate
+    wrong = run.wrong_labels().rate
 
     pick = torch.randperm(len(some), generator=torch.Generator().manual_seed(seed))[:examples]
     x, given, kept, out = inputs[pick], y[pick], trusted[pick], output[pick]

@@ -66,13 +66,18 @@ def label_trust(expected: Tensor, y: Tensor) -> Trust:
     tensor(True)
     """
     logs = _denoised_logs(expected)
+    return trust_in((logs * _sharpness(logs, y)).softmax(1), y)
+
+
+def _sharpness(logs: Tensor, y: Tensor) -> float:
+    """The power to which evidence is raised, so that the given labels are likeliest within the bounds."""
     some, given = _sample(logs, y)
 
     def unlikely(sharpness: float) -> float:
         return -likelihood((some * sharpness).softmax(1), given)
 
     found = minimize_scalar(unlikely, bounds=SHARPNESS, method="bounded", options={"xatol": 0.02})
-    return trust_in((logs * found.x).softmax(1), y)
+    return float(found.x)
 
 
 def trust_in(evidence: Tensor, y: Tensor) -> Trust:
@@ -108,6 +113,15 @@ def joined_evidence(held_out: Tensor, others: Sequence[Tensor], y: Tensor) -> Te
         low, high = (middle, high) if 1 - float(found.mean()) < rate else (low, middle)
     power = float((low * high) ** 0.5)
     return (logs * power).softmax(1)
+
+
+def further_evidence(further: Tensor, held_out: Tensor, y: Tensor) -> Tensor:
+    """(M, C) evidence about further rows, as sharp as held-out evidence is made; their own labels are not asked.
+
+    Shape: further (M, C), held_out (N, C) probabilities, y (N,) the labels of the latter -> (M, C).
+    """
+    logs = _denoised_logs(torch.cat([held_out, further]))
+    return (logs[len(held_out) :] * _sharpness(logs[: len(held_out)], y)).softmax(1)
 
 
 def _denoised_logs(expected: Tensor) -> Tensor:

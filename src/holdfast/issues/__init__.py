@@ -2,7 +2,7 @@
 
 from holdfast.functional.label_trust import Trust, label_trust
 from holdfast.issues.find import find_label_issues
-from holdfast.issues.noise import Noise, noise_of
+from holdfast.issues.noise import Noise, WrongLabels, noise_of
 from holdfast.issues.scorers import (
     area_under_margin,
     confident_joint,
@@ -18,6 +18,7 @@ __all__ = [
     "Noise",
     "TargetTrust",
     "Trust",
+    "WrongLabels",
     "area_under_margin",
     "confident_joint",
     "find_label_issues",

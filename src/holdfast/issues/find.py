@@ -13,13 +13,12 @@ from torch import Tensor
 
 from holdfast.data.scale import unscaled
 from holdfast.functional.label_trust import Trust, label_trust, trust_in
+from holdfast.issues.noise import NORMAL
 from holdfast.issues.scorers import checked
 from holdfast.issues.targets import TargetTrust, target_trust
 
 FLAGGED = 0.5
 """Labels that are likelier wrong than right are flagged."""
-NORMAL = 1.96
-"""Standard deviations that hold 95 % of a normal distribution."""
 
 Array = NDArray[Any]
 
@@ -70,23 +69,44 @@ def class_table(trust: Trust, y: Tensor, names: Sequence[str]) -> pd.DataFrame:
     )
 
 
+def with_held_out(ledger: Mapping[str, Tensor], held_out: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The ledger with further rows after its own that training has never seen; ``held_out`` marks them."""
+    size, more = len(ledger["given"]), len(held_out.get("given", ()))
+    joined = {"held_out": torch.arange(size + more) >= size}
+    for name in {**ledger, **held_out}:
+        either = ledger[name] if name in ledger else held_out[name]
+        parts = [
+            table.get(name, either.new_zeros(count, *either.shape[1:])).to(either.dtype)
+            for table, count in ((ledger, size), (held_out, more))
+        ]
+        joined[name] = torch.cat(parts)
+    return joined
+
+
 def ledger_trust(ledger: Mapping[str, Tensor]) -> Trust:
     """How far each label of a run can be trusted: by networks that have never seen it where they were asked, else by
-    what the network expected on average while it was trained on it."""
-    if "evidence" in ledger:
-        return trust_in(ledger["evidence"], ledger["given"])
-    return label_trust(ledger["expected"], ledger["given"])
+    what the network expected on average while it was trained on it. A reviewed label is right."""
+    y, reviewed = ledger["given"], ledger.get("reviewed")
+    trust = trust_in(ledger["evidence"], y) if "evidence" in ledger else label_trust(ledger["expected"], y)
+    if reviewed is None or not bool(reviewed.any()):
+        return trust
+    own = torch.nn.functional.one_hot(y, trust.evidence.shape[1]).to(trust.evidence)
+    return trust_in(torch.where(reviewed[:, None], own, trust.evidence), y)
 
 
 def ledger_table(ledger: Mapping[str, Tensor], names: Sequence[str] | None, recipe: Mapping[str, Any]) -> pd.DataFrame:
-    """One line a row, in the order of the rows, from the ledger of a run; numbers have an interval beside them."""
+    """One line a row, in the order of the rows, from the ledger of a run; numbers have an interval beside them.
+
+    The ledger may hold rows that were held out (``with_held_out``); the table marks them.
+    """
     y, expected = ledger["given"], ledger.get("evidence", ledger["expected"])
     if names is not None:
         table = class_table(ledger_trust(ledger), y, names)
-        table["why"] = reasons(ledger, table["suggested"].to_numpy(), table["flag"].to_numpy())
-        return table
-    table = _target_table(target_trust(expected, y), y, expected, recipe)
-    table["why"] = reasons(ledger, None, table["flag"].to_numpy())
+    else:
+        table = _target_table(target_trust(expected, y), y, expected, recipe)
+    table["held_out"] = ledger["held_out"].numpy() if "held_out" in ledger else False
+    suggested = None if names is None else table["suggested"].to_numpy()
+    table["why"] = reasons(ledger, suggested, table["flag"].to_numpy())
     return table
 
 
@@ -116,10 +136,15 @@ def reasons(ledger: Mapping[str, Tensor], suggested: Array | None, flag: Array) 
     counts = {name: ledger[name].numpy()[rows] for name in ("seen", "trained", "selected", "against", "changed")}
     against = counts["against"] / np.maximum(counts["seen"], 1)
     selected = counts["selected"] / np.maximum(counts["trained"], 1)
+    held_out = ledger["held_out"].numpy() if "held_out" in ledger else np.zeros(len(flag), dtype=bool)
     stability = 1 - counts["changed"] / np.maximum(counts["seen"] - 1, 1)
     for k, row in enumerate(rows):
         if "evidence" in ledger and suggested is not None:
             why[row] = f"networks that never saw the label expect {suggested[row]}"
+            continue
+        if held_out[row]:
+            what = "otherwise" if suggested is None else suggested[row]
+            why[row] = f"expected {what} without having seen the label"
             continue
         parts = []
         if counts["trained"][k] and selected[k] < 0.5:

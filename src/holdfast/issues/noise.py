@@ -1,12 +1,15 @@
-"""The noise rate, in all and of each class, and the transition matrix; each with an interval."""
+"""How many labels are wrong: noise rate, in all and of each class, transition matrix, and flags, in the same words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.functional.label_trust import Trust, bayes, fit_transition, trust_in
@@ -17,6 +20,10 @@ SHARPNESS = (0.5, 2.0)
 ROUNDS = 3
 """Of expectation maximisation in each draw, from the matrix of all rows."""
 INTERVAL = (0.025, 0.975)
+NORMAL = 1.96
+"""Standard deviations that hold 95 % of a normal distribution."""
+APART = 1.5
+"""An expected number so many times the flagged one, or the flagged one so many times it, asks for a word."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,68 @@ def _draws(trust: Trust, y: Tensor, classes: int, seed: int) -> tuple[Tensor, Te
         rates.append(sums.sum() / total)
         matrices.append(matrix)
     return torch.stack(rates), torch.stack(own), torch.stack(matrices)
+
+
+@dataclass(frozen=True)
+class WrongLabels:
+    """How many labels of a run are wrong, as every command tells it.
+
+    Attributes
+    ----------
+    rate, low, high: the noise rate, the mean of the probabilities that a label is wrong, and its interval.
+    flagged: labels that are each likelier wrong than right.
+    rows: all of them.
+
+    >>> found = WrongLabels(0.08, 0.07, 0.09, flagged=1, rows=500)
+    >>> found.estimate, found.flags
+    ('wrong labels, estimated: 8.0% (7.0% to 9.0%)', '1 of 500 rows flagged')
+    >>> found.difference
+    '40 labels are expected to be wrong, but only 1 is itself likelier wrong than right'
+    """
+
+    rate: float
+    low: float
+    high: float
+    flagged: int
+    rows: int
+
+    @property
+    def estimate(self) -> str:
+        return f"wrong labels, estimated: {self.rate:.1%} ({self.low:.1%} to {self.high:.1%})"
+
+    @property
+    def flags(self) -> str:
+        return f"{self.flagged:,} of {self.rows:,} rows flagged"
+
+    @property
+    def expected(self) -> int:
+        """How many labels the rate comes to."""
+        return round(self.rate * self.rows)
+
+    @property
+    def difference(self) -> str:
+        """Why far more labels, or far fewer, are expected to be wrong than are flagged; empty where they are not.
+
+        The first is a sum of probabilities, the second counts those over one half.
+        """
+        exact = self.rate * self.rows
+        if self.expected == self.flagged or self.flagged / APART <= exact <= self.flagged * APART:
+            return ""
+        expected = f"{self.expected:,} label{'s are' if self.expected != 1 else ' is'} expected to be wrong"
+        if exact < self.flagged:
+            return f"{expected}, as many of the {self.flagged:,} flagged are only just likelier wrong than right"
+        if self.flagged == 0:
+            return f"{expected}, but no single one is likelier wrong than right"
+        single = f"only {self.flagged:,} {'are each' if self.flagged > 1 else 'is itself'} likelier wrong than right"
+        return f"{expected}, but {single}"
+
+
+def rate_by_trust(trust: NDArray[Any]) -> tuple[float, float, float]:
+    """Noise rate from the probability that each label is right, where there is no transition matrix."""
+    wrong = 1 - trust
+    mean, spread = float(wrong.mean()), float(np.sqrt((wrong * (1 - wrong)).sum() + len(wrong) * wrong.var()))
+    reach = NORMAL * spread / len(wrong)
+    return mean, max(0.0, mean - reach), min(1.0, mean + reach)
 
 
 def _by_class(values: Tensor, y: Tensor, classes: int) -> Tensor:

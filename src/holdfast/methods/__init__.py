@@ -41,7 +41,7 @@ from holdfast.methods.t_revision import TRevision as TRevision
 from holdfast.registry import by_name
 
 DEFAULT = SecondOpinion.name
-"""What the command line and the estimators train with unless another method is named."""
+"""What ``fit``, the command line and the estimators train with unless another method is named."""
 
 METHODS: Mapping[str, Callable[..., Method]] = MappingProxyType(by_name(Method, globals()))
 """Methods by the name that they have on the command line; nothing else looks names up."""

@@ -9,6 +9,7 @@ from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.method import Method
 from holdfast.noise_model import noise_model
+from holdfast.task import Representation, Task
 from holdfast.types import Nets, Plan
 
 
@@ -37,6 +38,11 @@ class SecondOpinion(Method):
     name = "second-opinion"
     uses_evidence = True
     _target: Tensor
+
+    def check_task(self, task: Task) -> None:
+        super().check_task(task)
+        if isinstance(task, Representation):
+            raise HoldfastError("these rows have no labels to learn from; pre-train on them (holdfast.contrastive)")
 
     def begin(self, nets: Nets, data: Feed) -> None:
         super().begin(nets, data)

@@ -12,15 +12,15 @@ from holdfast.config import RunConfig
 from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
 from holdfast.files import write_text
-from holdfast.issues.find import FLAGGED, NORMAL, ranked
-from holdfast.issues.noise import Noise
+from holdfast.issues.find import FLAGGED, ranked
+from holdfast.issues.noise import Noise, WrongLabels
 from holdfast.report import charts
 from holdfast.report.parts import card_of, class_chart, confusions, matrix_cells, pages
 from holdfast.run import Run
 
 
-def write_report(run: Run, path: str | Path, *, top: int = 48) -> pd.DataFrame:
-    """Write the report of a run to one HTML file that needs no network; the table of issues is returned.
+def write_report(run: Run, path: str | Path, *, top: int = 48) -> WrongLabels:
+    """Write the report of a run to one HTML file that needs no network; how many labels are wrong is returned.
 
     Rows are shown as pictures, fields or text where the data can be found again; else the report says why not.
 
@@ -29,15 +29,16 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> pd.DataFrame:
     top: suspects in the gallery.
     """
     table = run.issue_table()
-    noise = None if run.classes is None else run.noise()
+    noise, wrong = None if run.classes is None else run.noise(), run.wrong_labels()
     display, missing = _display(run)
     suspects = ranked(table.assign(position=np.arange(len(table)))).query("flag").head(top)
     text = pages().get_template("report.html.jinja").render(
         title=Path(run.config.source["path"]).name if run.config.source else "rows in memory",
         config=_config(run.config),
-        rows=len(table),
-        flagged=int(table["flag"].sum()),
-        rate=_rate(table, noise),
+        wrong=wrong,
+        score=run.scored.partition(" ") if "test" in run.history else None,
+        metric=_metric(run),
+        epoch=run.best_epoch + 1,
         charts=_charts(run),
         classes=None if noise is None else class_chart(noise),
         matrix=None if noise is None else matrix_cells(noise, run.classes or ()),
@@ -48,12 +49,12 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> pd.DataFrame:
         run=run.out,
     )
     write_text(Path(path), text)
-    return table
+    return wrong
 
 
 def _display(run: Run) -> tuple[Display | None, str]:
     try:
-        return Display(run.training_rows()), ""
+        return Display(run.judged_rows()), ""
     except HoldfastError as error:
         return None, str(error)
 
@@ -72,12 +73,8 @@ def _config(config: RunConfig) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in shown.items()]
 
 
-def _rate(table: pd.DataFrame, noise: Noise | None) -> tuple[float, float, float]:
-    if noise is not None:
-        return noise.rate
-    wrong = 1 - table["trust"].to_numpy()
-    spread = NORMAL * float(np.sqrt((wrong * (1 - wrong)).sum() + len(wrong) * wrong.var())) / len(wrong)
-    return float(wrong.mean()), max(0.0, float(wrong.mean()) - spread), float(wrong.mean()) + spread
+def _metric(run: Run) -> str:
+    return "accuracy" if run.classes is not None else "R2"
 
 
 def _charts(run: Run) -> list[tuple[str, Any]]:
@@ -87,7 +84,7 @@ def _charts(run: Run) -> list[tuple[str, Any]]:
         for name, title in (("coverage", "labels trusted"), ("purity", "right among the trusted"))
         if name in run.history and run.history[name].nunique() > 1
     }
-    metric = "accuracy" if run.classes is not None else "R2"
+    metric = _metric(run)
     shown = [(f"{metric} by epoch", charts.curves(scores, y=metric))] if scores else []
     shown.append(("loss by epoch", charts.curves({"loss": run.history["loss"].tolist()}, y="loss")))
     return [*shown, ("share of labels by epoch", charts.curves(shares, y="share"))] if shares else shown

@@ -8,7 +8,7 @@ from holdfast.review.store import Decisions
 
 
 def corrected(table: pd.DataFrame, decisions: Decisions, classes: bool) -> pd.DataFrame:
-    """One line a training row: row, name, given and corrected label, whether reviewed, by whom, trust.
+    """One line a row, in the order of the data: row, name, given and corrected label, whether reviewed, by whom, trust.
 
     A row on which reviewers are unsure or evenly divided keeps its given label and does not count as reviewed.
 
@@ -32,4 +32,5 @@ def corrected(table: pd.DataFrame, decisions: Decisions, classes: bool) -> pd.Da
         reviewed[row] = True
         for name, value in zip(labels, [settled.label] if classes else settled.label, strict=True):
             out.at[row, name] = value  # type: ignore[assignment]
-    return out.assign(reviewed=reviewed, reviewers=by, disputed=disputed, trust=table["trust"])
+    out = out.assign(reviewed=reviewed, reviewers=by, disputed=disputed, trust=table["trust"])
+    return out.sort_values("row", ignore_index=True)

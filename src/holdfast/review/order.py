@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.issues.find import NORMAL
+from holdfast.issues.noise import NORMAL
 
 Array = NDArray[Any]
 

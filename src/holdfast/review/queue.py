@@ -43,7 +43,7 @@ class ReviewQueue:
 
     Parameters
     ----------
-    table: ``Run.issue_table``, one line a training row.
+    table: ``Run.issue_table``, one line a row.
     classes: names, or None for a regression.
     features: (N, d) by which neighbours are near; None: no neighbours, and doubt alone sets the order.
     display: what there is to see of each row, or None.

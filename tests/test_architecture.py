@@ -16,7 +16,7 @@ ROOMS = [
     "method", "stack", "methods", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_folder", "run",
     "launch", "training", "fit", "contract", "rebuild", "contrastive",
-    "jobs", "plots", "compare", "report", "review", "diagnosis",
+    "jobs", "plots", "compare", "report", "audit", "review", "diagnosis",
     "adapters", "cli",
 ]  # fmt: skip
 """Each imports only rooms before it."""

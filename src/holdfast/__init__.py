@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast import methods, stop
 from holdfast.contract import check_method
+from holdfast.audit import check
 from holdfast.compare import compare
 from holdfast.data import Rows, read
 from holdfast.errors import HoldfastError
@@ -41,6 +42,7 @@ __all__ = [
     "Verdict",
     "Weigh",
     "__version__",
+    "check",
     "check_method",
     "compare",
     "find_label_issues",

@@ -103,10 +103,10 @@ def _label(subject: Subject) -> Array:
 def _is_identifier(values: pd.Series[Any], different: int) -> bool:
     if len(values) < FEWEST or different < UNIQUE * len(values):
         return False
-    if pd.api.types.is_float_dtype(values) or pd.api.types.is_datetime64_any_dtype(values):
-        return False
     if pd.api.types.is_integer_dtype(values):
-        return True
+        return different == len(values)
+    if pd.api.types.is_numeric_dtype(values) or pd.api.types.is_datetime64_any_dtype(values):
+        return False
     words = values.dropna().astype(str).head(1000).str.split().str.len().mean()
     return bool(words < LONG_WORDS)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from holdfast.audit.finding import Finding, nothing
 from holdfast.audit.pairs import hyperplane_pairs, word_pairs, words_apart
+from holdfast.audit.pictures import sketches
 from holdfast.audit.subject import NEIGHBOURS, Subject
 from holdfast.audit.table_text import row_hashes
 from holdfast.data.rows import Rows
@@ -22,7 +23,9 @@ from holdfast.functional.nearest import nearest
 
 NEAR = 0.1
 """Rows nearly coincide if they are at most so many times as far apart as a row and its tenth neighbour."""
-NEAR_PICTURES = 0.4
+BEYOND = 3.0
+"""Pairs up to so many times as far apart show whether there is a gap between copies and others."""
+NEAR_PICTURES = 0.35
 """The same for sketches of pictures, which resizing and recolouring change a little."""
 WORDS = 0.1
 """Texts nearly coincide if at most so large a share of their words differs, or one word."""
@@ -61,7 +64,7 @@ def find_duplicates(subject: Subject) -> list[Finding]:
     ]
     if subject.test is not None:
         across = [copy for copy in (*exact, *near) if copy.of < count <= copy.row]
-        found.append(_overlap(subject, across, group, flagged=not common))
+        found.append(_overlap(subject, across, flagged=not common))
     return found
 
 
@@ -91,15 +94,18 @@ def _near(subject: Subject, alone: Array) -> list[Copy]:
         return _near_texts([texts[k] for k in alone], alone)
     parts = [subject.rows] if subject.test is None else [subject.rows, subject.test]
     if subject.pictures:
-        points = torch.cat([subject.sketches(rows) for rows in parts])
-        share = NEAR_PICTURES
-    else:
-        points = torch.cat([subject.points, *([] if subject.test_points is None else [subject.test_points])])
-        share = NEAR
-    return _near_points(points[torch.from_numpy(alone)], alone, share)
+        sketched = torch.cat([sketches(rows) for rows in parts])
+        # What is the same everywhere is like anything else that is.
+        drawn = alone[sketched[alone].any(1).numpy()]
+        return _near_points(sketched[drawn], drawn, NEAR_PICTURES)
+    points = torch.cat([subject.points, *([] if subject.test_points is None else [subject.test_points])])
+    found = _near_points(points[alone], alone, BEYOND * NEAR)
+    limit = _gap(np.array([1 - copy.likeness for copy in found]))
+    return [copy for copy in found if 1 - copy.likeness < limit]
 
 
 def _near_points(points: Tensor, rows: Array, share: float) -> list[Copy]:
+    """Each row with the nearest earlier one, if that is within a share of the usual distance."""
     if len(points) < 3:
         return []
     usual = nearest(points, torch.zeros(len(points), dtype=torch.int64), NEIGHBOURS).distance[:, -1]
@@ -113,6 +119,19 @@ def _near_points(points: Tensor, rows: Array, share: float) -> list[Copy]:
             early, late = min(a, b), max(a, b)
             best[late] = min(best.get(late, (np.inf, -1)), (r, early))
     return [Copy(int(rows[late]), int(rows[early]), 1 - r) for late, (r, early) in sorted(best.items())]
+
+
+def _gap(ratios: Array) -> float:
+    """The largest limit, from a tenth downwards, beyond which hardly any pair lies.
+
+    Copies are nearer than all other pairs by far. Where as many pairs lie just beyond a limit as within, rows are so near
+    by nature: their columns hold whole numbers and few categories.
+    """
+    for limit in (NEAR, NEAR / BEYOND, NEAR / BEYOND**2):
+        within, beyond = (ratios < limit).sum(), ((ratios >= limit) & (ratios < BEYOND * limit)).sum()
+        if within > 0 and beyond <= within / 2:
+            return limit
+    return 0.0
 
 
 def _near_texts(texts: Sequence[str], rows: Array) -> list[Copy]:
@@ -155,7 +174,7 @@ def _conflicts(subject: Subject, copies: Sequence[Copy]) -> Finding:
     y, names = subject.rows.y.tolist(), subject.rows.classes
     likeness = {copy.row: copy.likeness for copy in copies}
     rows, score, why, suggested = [], [], [], []
-    for head, members in groups.items():
+    for members in groups.values():
         counts = Counter(y[row] for row in members)
         if len(counts) == 1:
             continue
@@ -167,7 +186,6 @@ def _conflicts(subject: Subject, copies: Sequence[Copy]) -> Finding:
             score.append(min((likeness.get(each, 1.0) for each in (row, other)), default=1.0))
             why.append(f"row {subject.numbers[other]} is alike and labelled {names[y[other]]}")
             suggested.append(known)
-        del head
     if not rows:
         return nothing(kind, "none")
     sentence = f"{len(rows):,} rows are alike and have different labels"
@@ -175,12 +193,11 @@ def _conflicts(subject: Subject, copies: Sequence[Copy]) -> Finding:
     return Finding(kind, np.array(rows), np.array(score), flag, why, sentence, suggested=suggested)
 
 
-def _overlap(subject: Subject, copies: Sequence[Copy], group: Array, flagged: bool) -> Finding:
+def _overlap(subject: Subject, copies: Sequence[Copy], flagged: bool) -> Finding:
     """Training rows that are test rows too: what is measured on those says nothing of new rows."""
     kind = "also in test"
     if not copies or subject.test is None:
         return nothing(kind, "none")
-    del group
     best: dict[int, Copy] = {}
     for copy in copies:
         if copy.of not in best or copy.likeness > best[copy.of].likeness:

@@ -7,26 +7,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.audit.finding import Finding, nothing
-from holdfast.audit.learners import Linear, Network
+from holdfast.audit.learners import Linear, Network, TargetTrees
 from holdfast.audit.subject import Subject
 from holdfast.data.native import native_columns
 from holdfast.data.scale import unscaled
-from holdfast.functional.held_out import HeldOut, held_out, stratified_folds
+from holdfast.functional.held_out import HeldOut, held_out, held_out_loss, stratified_folds
 from holdfast.functional.label_trust import Trust, joined_evidence, label_trust, trust_in
 from holdfast.functional.neighbours import neighbour_votes
-from holdfast.functional.trees import WORK, held_out_trees, work_of_a_step
+from holdfast.functional.trees import ITERATIONS, tree_opinions
 from holdfast.issues.find import FLAGGED
-from holdfast.issues.noise import Noise, noise_of
+from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
 from holdfast.issues.targets import target_trust
 
+Array = NDArray[Any]
 KIND = "label"
 FOLDS = 5
 FEWEST = 5
 """Rows of a class below which its labels are not judged: most folds have hardly seen it."""
 TREES = "boosted trees"
+WORK = 1e9
+"""Rows x columns x trees up to which boosted trees are asked: about a minute."""
 
 
 class Opinions(NamedTuple):
@@ -59,9 +63,9 @@ def opinions(subject: Subject, say: Callable[[str], None] = lambda text: None) -
     fold = stratified_folds(rows.y, FOLDS)
     found: dict[str, HeldOut] = {}
     native = native_columns(rows)
-    if native is not None and 2 * work_of_a_step(native[0], classes) <= 3 * WORK:
+    if native is not None and _work(native[0], classes) <= WORK:
         say(TREES)
-        found[TREES] = held_out_trees(native[0], rows.y, classes, fold, native[1])
+        found[TREES] = _trees(*native, rows.y, classes, fold)
     for kind in (Linear, Network):
         say(kind.name)
         found[kind.name] = held_out(lambda kind=kind: kind(classes), subject.features, rows.y, fold, kind.steps)  # type: ignore[misc]
@@ -74,6 +78,17 @@ def opinions(subject: Subject, say: Callable[[str], None] = lambda text: None) -
     say("votes of near rows")
     votes = neighbour_votes(subject.points, rows.y, classes)
     return Opinions(found, joined_evidence(best, [*others, votes], rows.y))
+
+
+def _work(table: Array, classes: int | None) -> float:
+    return float(table.size) * ITERATIONS * (classes if classes is not None and classes > 2 else 1)
+
+
+def _trees(table: Array, categorical: Array, y: Tensor, classes: int | None, fold: Tensor) -> HeldOut:
+    if classes is None:
+        return held_out(lambda: TargetTrees(categorical), table, y, fold, TargetTrees.steps)
+    expected = tree_opinions(torch.from_numpy(table), y, fold, classes, categorical=categorical)
+    return HeldOut(expected, held_out_loss(expected.numpy(), y.numpy()), 1)
 
 
 class Judged(NamedTuple):
@@ -109,11 +124,7 @@ def _classes(subject: Subject, asked: Opinions, trust: Trust, noise: Noise) -> F
     why = [
         f"models that never saw the label expect {name}" if bad else "" for name, bad in zip(suggested, flag, strict=True)
     ]
-    rate, low, high = noise.rate
-    sentence = (
-        f"{int(flag.sum()):,} labels look wrong; {rate:.1%} are wrong by estimate ({low:.1%} to {high:.1%}); "
-        f"{asked.sentence}"
-    )
+    sentence = _sentence(WrongLabels(*noise.rate, int(flag.sum()), len(flag)), asked)
     return Finding(KIND, np.arange(len(y)), 1 - right, flag, why, sentence, suggested=list(suggested))
 
 
@@ -126,8 +137,12 @@ def _targets(subject: Subject, asked: Opinions) -> Finding:
     why = [
         f"models that never saw the number expect {text}" if bad else "" for text, bad in zip(expected, flag, strict=True)
     ]
-    sentence = f"{int(flag.sum()):,} numbers look wrong, {trust.rate:.1%} by estimate; {asked.sentence}"
+    sentence = _sentence(WrongLabels(*rate_by_trust(right), int(flag.sum()), len(flag)), asked)
     return Finding(KIND, np.arange(len(right)), 1 - right, flag, why, sentence, suggested=expected)
+
+
+def _sentence(wrong: WrongLabels, asked: Opinions) -> str:
+    return "; ".join(part for part in (wrong.estimate, wrong.difference, asked.sentence) if part)
 
 
 def _shown(values: Tensor, recipe: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Models for vectors, texts and small pictures, from simple to less so: a linear one, and a network of one layer."""
+"""Models that become less simple step by step: a linear one, a network of one layer, and trees for numbers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from holdfast.functional.held_out import Array, spread_over
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 """How weakly a linear model is held back, step by step: the inverse of the penalty."""
+TREES, ROUNDS = 10, 20
+"""Trees added at each step, and steps at most."""
 EPOCHS = 12
 """Of a network at most; each is one step."""
 
@@ -76,3 +78,29 @@ class Network:
             return values
         probabilities: Array = self._model.predict_proba(x)
         return probabilities
+
+
+class TargetTrees:
+    """Boosted trees for targets, some more at each step; gaps and categories as they are."""
+
+    steps = ROUNDS
+
+    def __init__(self, categorical: Array) -> None:
+        self._categorical = categorical
+        self._models: list[Any] = []
+
+    def advance(self, x: Array, y: Array) -> None:
+        from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
+
+        if not self._models:
+            settings = {"warm_start": True, "early_stopping": False, "random_state": 0}
+            self._models = [
+                HistGradientBoostingRegressor(max_iter=0, categorical_features=self._categorical, **settings)
+                for _ in range(y.shape[1])
+            ]
+        for model, values in zip(self._models, y.T, strict=True):
+            model.max_iter += TREES
+            model.fit(x, values)
+
+    def expected(self, x: Array) -> Array:
+        return np.stack([model.predict(x) for model in self._models], axis=1)

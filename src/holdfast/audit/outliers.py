@@ -12,7 +12,7 @@ from holdfast.audit.subject import NEIGHBOURS, Subject
 KIND = "outlier"
 FEWEST = 30
 """Rows, of all or of a class, below which nothing is usual."""
-FAR = 6.0
+FAR = 5.0
 """Robust standard deviations of the logarithm of the distance above its median: chance alone hardly ever goes so far."""
 TIMES = 2.0
 """An outlier is also at least so many times as far from its neighbours as half of all rows are."""

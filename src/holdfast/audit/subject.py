@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.audit.pictures import described, usual_spread
 from holdfast.audit.table_text import text_columns
+from holdfast.data.native import encoded_width
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.feed import inputs_of
@@ -27,10 +29,8 @@ WIDEST = 256
 DIRECTIONS = 128
 SPARSE = 0.1
 """Share of features other than zero below which they are kept as a sparse matrix."""
-SIDE = 16
-"""Pixels on the side of a thumbnail."""
-SKETCH = 12
-"""Pixels on the side of the grey sketch by which copies of a picture are found."""
+NORMAL_HALF = 1.349
+"""Standard deviations that the middle half of a normal distribution spans."""
 
 Array = NDArray[Any]
 
@@ -96,7 +96,14 @@ class Subject:
 
     @cached_property
     def _space(self) -> _Space:
-        return _Space(_flat(self.rows), scaled=self.is_table, unit=self.texts is not None)
+        flat = _flat(self.rows)
+        if self.pictures:
+            return _Space(flat, flat.mean(0), usual_spread(flat, self.rows), unit=False)
+        if not self.is_table:
+            spread = flat.std(0)
+            return _Space(flat, flat.mean(0), spread.clamp_min(max(1e-9, 1e-3 * float(spread.max()))), unit=False)
+        scale = _robust_scale(flat, self.rows.recipe["columns"])
+        return _Space(flat, torch.zeros(flat.shape[1]), scale, unit=self.texts is not None)
 
     @property
     def features(self) -> Any:
@@ -116,43 +123,48 @@ class Subject:
     def near(self) -> Nearest:
         return nearest(self.points, self.groups, NEIGHBOURS)
 
-    def sketches(self, rows: Rows) -> Tensor:
-        """(N, d) grey thumbnails, freed of brightness and contrast: alike for resized and recoloured copies."""
-        height, width = self.rows.shape[1:]
-        size = (min(SKETCH, height), min(SKETCH, width))
-        chunks = [F.adaptive_avg_pool2d(x.mean(1, keepdim=True), size).flatten(1) for x in inputs_of(rows.x, "cpu")]
-        grey = torch.cat(chunks)
-        return F.normalize(grey - grey.mean(1, keepdim=True), dim=1)
-
 
 def _flat(rows: Rows) -> Tensor:
-    """(N, d) features; of pictures a thumbnail."""
-    if len(rows.shape) == 3 and min(rows.shape[1:]) > SIDE:
-        return torch.cat([F.adaptive_avg_pool2d(x, SIDE).flatten(1) for x in inputs_of(rows.x, "cpu")])
+    """(N, d) features; of pictures a thumbnail and its edges."""
+    if len(rows.shape) == 3:
+        return described(rows)
     if isinstance(rows.x, Tensor) and rows.x.dtype == torch.float32:
         return rows.x.flatten(1)
     return torch.cat([x.flatten(1) for x in inputs_of(rows.x, "cpu")])
 
 
-class _Space:
-    """Features as models read them, and points: standardised, reduced where they are many."""
+def _robust_scale(x: Tensor, columns: Sequence[Mapping[str, Any]]) -> Tensor:
+    """(d,) by what encoded numbers are divided so that the middle half, and no outlier, sets their scale."""
+    scale, at = torch.ones(x.shape[1]), 0
+    for spec in columns:
+        if spec["as"] == "number":
+            low, high = np.percentile(x[:, at].numpy(), (25, 75))
+            if high > low:
+                scale[at] = max(float(high - low) / NORMAL_HALF, 1e-4)
+        at += encoded_width(spec)
+    return scale
 
-    def __init__(self, x: Tensor, scaled: bool, unit: bool) -> None:
-        self._unit = unit
-        self._mean, self._scale = torch.zeros(x.shape[1]), torch.ones(x.shape[1])
-        if not scaled:
-            self._mean = x.mean(0)
-            spread = x.std(0) if len(x) > 1 else torch.zeros(x.shape[1])
-            self._scale = spread.clamp_min(max(1e-9, 1e-3 * float(spread.max())))
+
+class _Space:
+    """Features as models read them, and points: scaled, reduced where they are many.
+
+    Parameters
+    ----------
+    x: (N, d) numbers.
+    mean, scale: (d,) what is taken off, and what is divided by.
+    unit: whether points lie on the unit sphere, as suits texts, whose length says little.
+    """
+
+    def __init__(self, x: Tensor, mean: Tensor, scale: Tensor, unit: bool) -> None:
+        self._mean, self._scale, self._unit = mean, scale, unit
         self._directions: Tensor | None = None
         wide = x.shape[1] > WIDEST and len(x) > DIRECTIONS
-        sparse = wide and scaled and float((x != 0).float().mean()) < SPARSE
+        sparse = wide and not bool(mean.any()) and float((x != 0).float().mean()) < SPARSE
+        self.features: Any = ((x - mean) / scale).numpy()
         if sparse:
             from scipy.sparse import csr_matrix
 
-            self.features: Any = csr_matrix(x.numpy())
-        else:
-            self.features = ((x - self._mean) / self._scale).numpy()
+            self.features = csr_matrix(self.features)
         if wide:
             from sklearn.utils.extmath import randomized_svd  # slow to import
 
@@ -168,8 +180,3 @@ class _Space:
         if self._directions is not None:
             points = points @ self._directions
         return F.normalize(points, dim=1) if self._unit else points
-
-
-def joined(parts: Sequence[Tensor | None]) -> Tensor:
-    """Points of training rows, and after them those of test rows where there are any."""
-    return torch.cat([part for part in parts if part is not None])

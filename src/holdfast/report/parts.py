@@ -34,6 +34,7 @@ def class_chart(noise: Noise) -> Any:
 
 
 def matrix_cells(noise: Noise, names: tuple[str, ...]) -> list[tuple[str, list[tuple[float, float, float]]]] | None:
+    """Transition matrix by true class, each cell with its interval; None where there are too many classes to show."""
     if len(names) > MOST_CLASSES:
         return None
     cells = zip(noise.transition.tolist(), noise.low.tolist(), noise.high.tolist(), strict=True)
@@ -47,6 +48,7 @@ def confusions(table: pd.DataFrame, most: int = 10) -> list[tuple[str, str, int]
 
 
 def card_of(line: Mapping[Any, Any], display: Display | None) -> dict[str, Any]:
+    """What there is to see of a row whose label is suspect."""
     position = int(line["position"])
     card: dict[str, Any] = {
         "row": line["row"],

@@ -6,9 +6,9 @@ Methods are in ``holdfast.methods`` and stop rules in ``holdfast.stop``; both ca
 from typing import Any
 
 from holdfast import methods, stop
-from holdfast.contract import check_method
 from holdfast.audit import check
 from holdfast.compare import compare
+from holdfast.contract import check_method
 from holdfast.data import Rows, read
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed

@@ -5,7 +5,7 @@ import pandas as pd
 from PIL import Image, ImageEnhance
 from sklearn.datasets import load_sample_images
 
-WORDS = (
+WORDS = (  # noqa: SIM905
     "river stone winter market letter garden engine silver morning bridge paper forest kitchen music doctor island "
     "summer window camera station village mirror bottle ticket pocket castle dinner planet button ladder mountain "
     "school teacher record cotton harbour basket hammer needle orange tunnel valley violin wallet yellow zebra copper "

@@ -17,6 +17,7 @@ from holdfast.audit.finding import COLUMNS, Finder, Finding
 from holdfast.audit.labels import Judged, judge_labels
 from holdfast.audit.opening import Data, open_subject
 from holdfast.audit.outliers import find_outliers
+from holdfast.audit.page import fit_command, write_page
 from holdfast.audit.subject import Subject
 from holdfast.errors import HoldfastError
 from holdfast.files import written_aside
@@ -78,13 +79,16 @@ class Check:
         lines = self.issues
         return [int(row) for row in lines.loc[(lines["kind"] == kind) & lines["flag"], "row"].dropna()]
 
+    @property
+    def next_step(self) -> str:
+        """Commands to go on with."""
+        return f"{fit_command(self.subject)}, then holdfast review run/"
+
     def write(self, folder: str | Path) -> None:
         """Write ``issues.csv`` and ``check.html`` into a folder."""
-        from holdfast.audit.page import write_page  # draws and decodes
-
         with written_aside(Path(folder) / "issues.csv") as aside:
             self.issues.to_csv(aside, index=False)
-        write_page(self, Path(folder) / "check.html")
+        write_page(self.subject, self.findings, self.judged.noise, self.lines, Path(folder) / "check.html")
 
 
 def check(

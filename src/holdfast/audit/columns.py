@@ -40,7 +40,9 @@ def find_columns(subject: Subject) -> list[Finding]:
         gaps = float(values.isna().mean())
         different = int(values.nunique())
         if different <= 1 and gaps in (0.0, 1.0):
-            found["constant column"].append((name, 1.0, "the same in every row" if gaps == 0 else "no value in any row"))
+            found["constant column"].append(
+                (name, 1.0, "the same in every row" if gaps == 0 else "no value in any row")
+            )
             continue
         if gaps >= EMPTY:
             found["empty column"].append((name, gaps, f"{gaps:.1%} of the rows have no value"))
@@ -55,7 +57,7 @@ def find_columns(subject: Subject) -> list[Finding]:
 
 
 def share_told(values: pd.Series[Any], label: Array, classes: bool) -> float:
-    """The share of mistakes (of variance, of numbers) that one column takes away, judged on rows that it was not fitted on.
+    """The share of mistakes, or of variance, that one column takes away, judged on rows that it was not fitted on.
 
     Values are put into at most 64 bins, gaps in one of their own; each half of the rows is predicted from the other.
 
@@ -88,7 +90,9 @@ def share_told(values: pd.Series[Any], label: Array, classes: bool) -> float:
 
 def _bins(values: pd.Series[Any]) -> Array:
     if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values) and values.nunique() > BINS:
-        edges = np.unique(np.nanquantile(values.to_numpy(dtype=float, na_value=np.nan), np.linspace(0, 1, BINS + 1)[1:-1]))
+        edges = np.unique(
+            np.nanquantile(values.to_numpy(dtype=float, na_value=np.nan), np.linspace(0, 1, BINS + 1)[1:-1])
+        )
         numbers = values.to_numpy(dtype=float, na_value=np.nan)
         return np.where(np.isnan(numbers), len(edges) + 1, np.searchsorted(edges, np.nan_to_num(numbers)))
     codes, _ = pd.factorize(values.map(name_of, na_action="ignore").astype(object), use_na_sentinel=False)
@@ -107,7 +111,7 @@ def _is_identifier(values: pd.Series[Any], different: int) -> bool:
         return different == len(values)
     if pd.api.types.is_numeric_dtype(values) or pd.api.types.is_datetime64_any_dtype(values):
         return False
-    words = values.dropna().astype(str).head(1000).str.split().str.len().mean()
+    words = values.dropna().astype(str).head(1000).map(lambda text: len(text.split())).mean()
     return bool(words < LONG_WORDS)
 
 

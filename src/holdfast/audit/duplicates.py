@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ WORDS = 0.1
 """Texts nearly coincide if at most so large a share of their words differs, or one word."""
 FEWEST_WORDS = 4
 USUAL = 0.2
-"""Where more than this share of rows has an equal, the columns hold few different values, and equal rows are no issue."""
+"""Where more than this share of rows has an equal, columns hold few different values, and equal rows are no issue."""
 
 Array = NDArray[Any]
 
@@ -111,7 +111,7 @@ def _near_points(points: Tensor, rows: Array, share: float) -> list[Copy]:
     usual = nearest(points, torch.zeros(len(points), dtype=torch.int64), NEIGHBOURS).distance[:, -1]
     best: dict[int, tuple[float, int]] = {}
     for one, other in hyperplane_pairs(points - points.mean(0)):
-        apart = torch.cat([(points[a] - points[b]).norm(dim=1) for a, b in zip(one.split(2**16), other.split(2**16))])
+        apart = torch.cat([(points[a] - points[b]).norm(dim=1) for a, b in _blocks(one, other)])
         limit = torch.minimum(usual[one], usual[other])
         kept = (apart < share * limit).nonzero()[:, 0]
         ratio = apart[kept] / limit[kept]
@@ -121,11 +121,15 @@ def _near_points(points: Tensor, rows: Array, share: float) -> list[Copy]:
     return [Copy(int(rows[late]), int(rows[early]), 1 - r) for late, (r, early) in sorted(best.items())]
 
 
+def _blocks(one: Tensor, other: Tensor, size: int = 2**16) -> Iterator[tuple[Tensor, Tensor]]:
+    return zip(one.split(size), other.split(size), strict=True)
+
+
 def _gap(ratios: Array) -> float:
     """The largest limit, from a tenth downwards, beyond which hardly any pair lies.
 
-    Copies are nearer than all other pairs by far. Where as many pairs lie just beyond a limit as within, rows are so near
-    by nature: their columns hold whole numbers and few categories.
+    Copies are nearer than all other pairs by far. Where as many pairs lie just beyond a limit as within, rows are so
+    near by nature: their columns hold whole numbers and few categories.
     """
     for limit in (NEAR, NEAR / BEYOND, NEAR / BEYOND**2):
         within, beyond = (ratios < limit).sum(), ((ratios >= limit) & (ratios < BEYOND * limit)).sum()
@@ -161,7 +165,7 @@ def _copies(subject: Subject, kind: str, copies: Sequence[Copy], verb: str, flag
 
 
 def _conflicts(subject: Subject, copies: Sequence[Copy]) -> Finding:
-    """Rows that are alike and have different labels: at least one of them is wrong. The commonest label is suggested."""
+    """Rows that are alike and have different labels: one at least is wrong. The commonest label is suggested."""
     kind = "conflicting duplicate"
     if subject.rows.classes is None:
         return nothing(kind, "numbers are not compared")
@@ -204,7 +208,9 @@ def _overlap(subject: Subject, copies: Sequence[Copy], flagged: bool) -> Finding
             best[copy.of] = copy
     rows = np.array(sorted(best))
     chosen = [best[row] for row in rows.tolist()]
-    why = [f"{'equals' if copy.likeness == 1 else 'is nearly'} row {copy.row - len(subject)} to test on" for copy in chosen]
+    why = [
+        f"{'equals' if copy.likeness == 1 else 'is nearly'} row {copy.row - len(subject)} to test on" for copy in chosen
+    ]
     tests = len({copy.row for copy in copies})
     sentence = f"{tests:,} of {len(subject.test):,} rows to test on repeat a training row"
     flag = np.array([flagged or copy.likeness < 1 for copy in chosen])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import torch
@@ -33,7 +35,7 @@ def find_empty_rows(subject: Subject) -> list[Finding]:
     return [Finding(KIND, rows, ones, ones.astype(bool), [why] * len(rows), sentence)]
 
 
-def _blank(values: pd.Series) -> pd.Series:  # type: ignore[type-arg]
+def _blank(values: pd.Series[Any]) -> pd.Series[Any]:
     """Which values are text without a letter."""
     if pd.api.types.is_numeric_dtype(values):
         return pd.Series(False, index=values.index)

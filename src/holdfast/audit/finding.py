@@ -47,6 +47,11 @@ class Finding:
         """How many are flagged."""
         return int(self.flag.sum())
 
+    @property
+    def hint(self) -> bool:
+        """Whether nothing is flagged although there was something to see."""
+        return not self.count and len(self.rows) > 0
+
     def table(self, subject: Subject) -> pd.DataFrame:
         """One line an issue, the gravest first."""
         known = self.rows >= 0

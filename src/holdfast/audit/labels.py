@@ -55,8 +55,8 @@ class Opinions(NamedTuple):
 def opinions(subject: Subject, say: Callable[[str], None] = lambda text: None) -> Opinions:
     """Ask models trained on other folds what they expect of each row, and choose among them by their held-out loss.
 
-    Tables are judged by the one model that predicts held-out labels best; vectors, texts and pictures by all models that
-    know enough, and by the labels of near rows.
+    Tables are judged by the one model that predicts held-out labels best; vectors, texts and pictures by all models
+    that know enough, and by the labels of near rows.
     """
     rows = subject.rows
     classes = None if rows.classes is None else len(rows.classes)
@@ -122,7 +122,8 @@ def _classes(subject: Subject, asked: Opinions, trust: Trust, noise: Noise) -> F
     rival = trust.rival(y).numpy()
     suggested = names[np.where(flag, rival, y.numpy())]
     why = [
-        f"models that never saw the label expect {name}" if bad else "" for name, bad in zip(suggested, flag, strict=True)
+        f"models that never saw the label expect {name}" if bad else ""
+        for name, bad in zip(suggested, flag, strict=True)
     ]
     sentence = _sentence(WrongLabels(*noise.rate, int(flag.sum()), len(flag)), asked)
     return Finding(KIND, np.arange(len(y)), 1 - right, flag, why, sentence, suggested=list(suggested))
@@ -135,7 +136,8 @@ def _targets(subject: Subject, asked: Opinions) -> Finding:
     flag = right < FLAGGED
     expected = _shown(torch.where(torch.from_numpy(flag)[:, None], asked.evidence, rows.y), rows.recipe)
     why = [
-        f"models that never saw the number expect {text}" if bad else "" for text, bad in zip(expected, flag, strict=True)
+        f"models that never saw the number expect {text}" if bad else ""
+        for text, bad in zip(expected, flag, strict=True)
     ]
     sentence = _sentence(WrongLabels(*rate_by_trust(right), int(flag.sum()), len(flag)), asked)
     return Finding(KIND, np.arange(len(right)), 1 - right, flag, why, sentence, suggested=expected)

@@ -13,7 +13,7 @@ KIND = "outlier"
 FEWEST = 30
 """Rows, of all or of a class, below which nothing is usual."""
 FAR = 5.0
-"""Robust standard deviations of the logarithm of the distance above its median: chance alone hardly ever goes so far."""
+"""Robust standard deviations of the logarithm of the distance above its median, where chance hardly ever goes."""
 TIMES = 2.0
 """An outlier is also at least so many times as far from its neighbours as half of all rows are."""
 
@@ -30,17 +30,21 @@ def find_outliers(subject: Subject) -> list[Finding]:
         distance = near.own[rows].mean(1)
         if len(rows) >= FEWEST and bool(distance.isfinite().all()):
             own_times[rows], own_far[rows] = _above(distance)
-    flag = (far | own_far).numpy()
-    found = np.flatnonzero(flag)
-    why = [
-        f"{times[row]:.1f} times as far from its nearest rows as is usual"
-        if far[row]
-        else f"{own_times[row]:.1f} times as far from the nearest rows of its label as is usual"
-        for row in found.tolist()
-    ]
-    largest = torch.maximum(times, own_times).numpy()[found]
-    sentence = f"{len(found):,} rows lie far from all others, or from all others of their label" if len(found) else "none"
-    return [Finding(KIND, found, 1 - 1 / np.maximum(largest, 1), flag[found], why, sentence)]
+    # Texts are all of one length, so that one which shares no word with others is far from none of them.
+    strange = ~subject.points.any(1) if subject.texts is not None else torch.zeros_like(far)
+    found = np.flatnonzero((far | own_far | strange).numpy())
+    why = []
+    for row in found.tolist():
+        if strange[row]:
+            why.append("shares no word with other rows")
+        elif far[row]:
+            why.append(f"{times[row]:.1f} times as far from its nearest rows as is usual")
+        else:
+            why.append(f"{own_times[row]:.1f} times as far from the nearest rows of its label as is usual")
+    score = 1 - 1 / torch.maximum(times, own_times).clamp_min(1)
+    score[strange] = 1.0
+    sentence = f"{len(found):,} far from all other rows, or from all others of their label" if len(found) else "none"
+    return [Finding(KIND, found, score.numpy()[found], np.ones(len(found), dtype=bool), why, sentence)]
 
 
 def _above(distance: Tensor) -> tuple[Tensor, Tensor]:

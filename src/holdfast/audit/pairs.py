@@ -49,7 +49,9 @@ def word_pairs(texts: Sequence[str]) -> Iterator[tuple[Array, Array]]:
 
     Two texts whose sets of words have the Jaccard index j share a key with probability j ** 3, and there are 16.
     """
-    known = [np.array(sorted({zlib.crc32(word.encode()) for word in words_of(text)}), dtype=np.uint64) for text in texts]
+    known = [
+        np.array(sorted({zlib.crc32(word.encode()) for word in words_of(text)}), dtype=np.uint64) for text in texts
+    ]
     filled = np.array([k for k, words in enumerate(known) if len(words)])
     if len(filled) < 2:
         return

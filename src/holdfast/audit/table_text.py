@@ -21,8 +21,8 @@ def text_columns(frame: pd.DataFrame, recipe: Mapping[str, Any]) -> list[str] | 
     return [" ".join(line) for line in zip(*parts, strict=True)]
 
 
-def row_hashes(frame: pd.DataFrame, recipe: Mapping[str, Any]) -> NDArray[np.uint64]:
-    """(N,) a number for each row that is the same for rows with the same values in all columns that are learned from."""
+def row_hashes(frame: pd.DataFrame, recipe: Mapping[str, Any]) -> NDArray[Any]:
+    """(N,) a number for each row, the same for rows with the same values in all columns that are learned from."""
     plain = {}
     for spec in recipe["columns"]:
         values = frame[spec["name"]]
@@ -31,5 +31,5 @@ def row_hashes(frame: pd.DataFrame, recipe: Mapping[str, Any]) -> NDArray[np.uin
             plain[spec["name"]] = values.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
             plain[spec["name"]] = values.map(name_of, na_action="ignore").astype(object).fillna("").to_numpy()
-    hashed: NDArray[np.uint64] = pd.util.hash_pandas_object(pd.DataFrame(plain), index=False).to_numpy()
+    hashed: NDArray[Any] = pd.util.hash_pandas_object(pd.DataFrame(plain), index=False).to_numpy()
     return hashed

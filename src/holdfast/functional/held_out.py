@@ -1,4 +1,4 @@
-"""Held-out opinions: what models say of rows whose labels they have never seen, each model as simple as those labels ask."""
+"""Held-out opinions: what models say of rows whose labels they have never seen, each as simple as those labels ask."""
 
 from __future__ import annotations
 

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from holdfast.config import RunConfig
 from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
 from holdfast.files import write_text
 from holdfast.issues.find import FLAGGED, ranked
-from holdfast.issues.noise import Noise, WrongLabels
+from holdfast.issues.noise import WrongLabels
 from holdfast.report import charts
 from holdfast.report.parts import card_of, class_chart, confusions, matrix_cells, pages
 from holdfast.run import Run
@@ -32,21 +31,25 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> WrongLabels:
     noise, wrong = None if run.classes is None else run.noise(), run.wrong_labels()
     display, missing = _display(run)
     suspects = ranked(table.assign(position=np.arange(len(table)))).query("flag").head(top)
-    text = pages().get_template("report.html.jinja").render(
-        title=Path(run.config.source["path"]).name if run.config.source else "rows in memory",
-        config=_config(run.config),
-        wrong=wrong,
-        score=run.scored.partition(" ") if "test" in run.history else None,
-        metric=_metric(run),
-        epoch=run.best_epoch + 1,
-        charts=_charts(run),
-        classes=None if noise is None else class_chart(noise),
-        matrix=None if noise is None else matrix_cells(noise, run.classes or ()),
-        pairs=[] if noise is None else confusions(table),
-        trust=charts.histogram(table["trust"].to_numpy(), FLAGGED),
-        cards=[card_of(line, display) for line in suspects.to_dict("records")],
-        missing=missing,
-        run=run.out,
+    text = (
+        pages()
+        .get_template("report.html.jinja")
+        .render(
+            title=Path(run.config.source["path"]).name if run.config.source else "rows in memory",
+            config=_config(run.config),
+            wrong=wrong,
+            score=run.scored.partition(" ") if "test" in run.history else None,
+            metric=_metric(run),
+            epoch=run.best_epoch + 1,
+            charts=_charts(run),
+            classes=None if noise is None else class_chart(noise),
+            matrix=None if noise is None else matrix_cells(noise, run.classes or ()),
+            pairs=[] if noise is None else confusions(table),
+            trust=charts.histogram(table["trust"].to_numpy(), FLAGGED),
+            cards=[card_of(line, display) for line in suspects.to_dict("records")],
+            missing=missing,
+            run=run.out,
+        )
     )
     write_text(Path(path), text)
     return wrong

@@ -66,10 +66,10 @@ class Network:
 
         batch = min(128, x.shape[0], max(16, x.shape[0] // 64))
         if self.classes is None:
-            self._model = self._model or MLPRegressor((128,), batch_size=batch, random_state=0)
+            self._model = self._model or MLPRegressor(hidden_layer_sizes=(128,), batch_size=batch, random_state=0)
             self._model.partial_fit(x, y if y.shape[1] > 1 else y[:, 0])
             return
-        self._model = self._model or MLPClassifier((128,), batch_size=batch, random_state=0)
+        self._model = self._model or MLPClassifier(hidden_layer_sizes=(128,), batch_size=batch, random_state=0)
         self._model.partial_fit(x, y, classes=np.arange(self.classes))
 
     def expected(self, x: Any) -> Array:

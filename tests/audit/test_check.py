@@ -191,10 +191,10 @@ def test_mistakes_are_one_sentence(tmp_path):
     table(50).to_csv(tmp_path / "train.csv", index=False)
     with pytest.raises(HoldfastError, match="pass --label with the column of the labels"):
         holdfast.check(tmp_path / "train.csv")
-    with pytest.raises(HoldfastError, match="has no column 'labels' .did you mean 'label'"):
+    with pytest.raises(HoldfastError, match=r"has no column 'labels' .did you mean 'label'"):
         holdfast.check(table(50), label="labels")
     gap = table(50)
     gap.loc[3, "label"] = None
-    with pytest.raises(HoldfastError, match="1 missing value .row 3.; drop them"):
+    with pytest.raises(HoldfastError, match=r"1 missing value .row 3.; drop them"):
         holdfast.check(gap, label="label")
     assert len(holdfast.check(gap, label="label", missing_labels="drop").subject) == 49

@@ -37,6 +37,7 @@ bench: install
 	$(BIN)/python benchmarks/cifar_noise.py --quick
 	$(BIN)/python benchmarks/epoch_cost.py --quick
 	$(BIN)/python benchmarks/label_issues.py --quick
+	$(BIN)/python benchmarks/check.py --quick
 
 clean:
 	rm -rf .venv runs .mypy_cache .ruff_cache .pytest_cache

@@ -15,8 +15,8 @@ ROOMS = [
     "functional", "nets", "select", "theory", "data", "task", "noise", "noise_model", "feed",
     "method", "stack", "methods", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_folder", "run",
-    "launch", "training", "fit", "check", "rebuild", "contrastive",
-    "jobs", "plots", "compare", "report", "review", "diagnosis",
+    "launch", "training", "fit", "contract", "rebuild", "contrastive",
+    "jobs", "plots", "compare", "report", "audit", "review", "diagnosis",
     "adapters", "cli",
 ]  # fmt: skip
 """Each imports only rooms before it."""

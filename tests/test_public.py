@@ -33,6 +33,7 @@ def test_the_entries_at_the_root():
         "Verdict",
         "Weigh",
         "__version__",
+        "check",
         "check_method",
         "compare",
         "find_label_issues",

@@ -6,8 +6,9 @@ Methods are in ``holdfast.methods`` and stop rules in ``holdfast.stop``; both ca
 from typing import Any
 
 from holdfast import methods, stop
-from holdfast.check import check_method
+from holdfast.audit import check
 from holdfast.compare import compare
+from holdfast.contract import check_method
 from holdfast.data import Rows, read
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
@@ -41,6 +42,7 @@ __all__ = [
     "Verdict",
     "Weigh",
     "__version__",
+    "check",
     "check_method",
     "compare",
     "find_label_issues",

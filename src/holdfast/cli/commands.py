@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from holdfast.cli import options as o
+from holdfast.cli.check import check
 from holdfast.cli.compare import compare
 from holdfast.cli.diagnose import diagnose
 from holdfast.cli.export import export
@@ -34,7 +35,7 @@ app = typer.Typer(
     "images (one subfolder a class), or a folder with the published files of MNIST, CIFAR or CelebA.",
 )
 
-COMMANDS = (fit, compare, noise, predict, methods, select, issues, report, review, export, diagnose, pretrain)
+COMMANDS = (check, fit, compare, noise, predict, methods, select, issues, report, review, export, diagnose, pretrain)
 for command in COMMANDS:
     app.command()(command)
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from holdfast.data import images, tables
 from holdfast.data.labels import present
+from holdfast.data.native import encoded_width
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 
@@ -43,12 +44,14 @@ class Display:
     Parameters
     ----------
     rows: as a run trained on them. Those of a table are read again, since encoded numbers tell a reader nothing.
+    frame: the table of the rows, a line for each, where it need not be read again.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, frame: pd.DataFrame | None = None) -> None:
         self._rows = rows
         self._recipe = rows.recipe
-        self._frame = _frame(rows) if rows.recipe.get("kind") == "table" and rows.source else None
+        again = frame is None and rows.recipe.get("kind") == "table" and bool(rows.source)
+        self._frame = _frame(rows) if again else frame
         first = rows.x[0]
         shape = (first[0] if isinstance(first, (tuple, list)) else first).shape
         self.pictures = len(shape) == 3 and shape[0] in (1, 3)
@@ -81,7 +84,7 @@ class Display:
         far = np.abs(x - self._groups.mean[label]) / self._groups.spread
         found, at = [], 0
         for spec in self._recipe["columns"]:
-            wide = _width(spec)
+            wide = encoded_width(spec)
             if spec["as"] != "text":
                 usual = _usual(spec, self._groups.mean[label][at : at + wide])
                 found.append(
@@ -128,15 +131,6 @@ def _frame(rows: Rows) -> pd.DataFrame:
     frame = frame[present(frame[rows.recipe["label"]], "the labels", "drop")]
     place = np.arange(len(rows)) if rows.source_index is None else rows.source_index.numpy()
     return frame.iloc[place]
-
-
-def _width(spec: Mapping[str, Any]) -> int:
-    """How many features a column of a recipe becomes."""
-    if spec["as"] == "number":
-        return 1 + int(spec["gaps"])
-    if spec["as"] == "category":
-        return len(spec["values"]) + int(spec["other"]) + int(spec["missing"])
-    return len(spec["words"])
 
 
 def _usual(spec: Mapping[str, Any], mean: NDArray[np.float64]) -> str:

@@ -46,13 +46,26 @@ def read(
         than 50 distinct values, are targets.
     recipe: the encoding of an earlier reading, used instead of fitting one.
     """
-    frame = load(path)
+    return build(load(path), str(path), label=label, truth=truth, task=task, recipe=recipe, missing=missing)
+
+
+def build(
+    frame: pd.DataFrame,
+    source: str,
+    *,
+    label: str | None = None,
+    truth: str | None = None,
+    task: Task | None = None,
+    recipe: Mapping[str, Any] | None = None,
+    missing: Missing = "error",
+) -> Rows:
+    """The rows of a table in memory; ``source`` is what errors call it."""
     label = label or (recipe["label"] if recipe else None)
     if label is None:
-        raise HoldfastError(f"{path}: pass --label with the column of the labels, one of {_listed(frame)}")
-    _require(frame, label, path)
+        raise HoldfastError(f"{source}: pass --label with the column of the labels, one of {_listed(frame)}")
+    _require(frame, label, source)
     if truth is not None:
-        _require(frame, truth, path)
+        _require(frame, truth, source)
     elif recipe and recipe["truth"] in frame.columns:
         truth = recipe["truth"]
     kept = present(frame[label], f"column {label!r}", missing)
@@ -92,12 +105,17 @@ def load(path: Path) -> pd.DataFrame:
         raise HoldfastError(f"{path} is cut short or damaged: {error}") from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise HoldfastError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
-    frame.columns = pd.Index([str(name) for name in frame.columns])
+    return checked(frame, str(path))
+
+
+def checked(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    """A table with rows, and columns that differ by name."""
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
-        raise HoldfastError(f"{path} has two columns named {twice!r}")
+        raise HoldfastError(f"{source} has two columns named {twice!r}")
     if frame.empty:
-        raise HoldfastError(f"{path} holds no rows")
+        raise HoldfastError(f"{source} holds no rows")
     return frame
 
 
@@ -163,13 +181,13 @@ def _names(frame: pd.DataFrame, column: str | None) -> tuple[str, ...] | None:
     return tuple(str(value) if there else f"row {row}" for value, there, row in named)
 
 
-def _require(frame: pd.DataFrame, column: str, path: Path) -> None:
+def _require(frame: pd.DataFrame, column: str, source: str) -> None:
     if column in frame.columns:
         return
     lowered = {name.lower(): name for name in map(str, frame.columns)}
     close = difflib.get_close_matches(column.lower(), lowered, n=1)
     meant = f" (did you mean {lowered[close[0]]!r}?)" if close else ""
-    raise HoldfastError(f"{path} has no column {column!r}{meant}; its columns are {_listed(frame)}")
+    raise HoldfastError(f"{source} has no column {column!r}{meant}; its columns are {_listed(frame)}")
 
 
 def _listed(frame: pd.DataFrame, shown: int = 30) -> str:

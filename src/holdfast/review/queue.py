@@ -14,7 +14,7 @@ from torch import Tensor
 
 from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
-from holdfast.report.page import label_text
+from holdfast.report.parts import label_text
 from holdfast.review.order import Remaining, crowding, remaining, telling
 from holdfast.review.store import Answer, Decisions, Label, Store
 

@@ -1,0 +1,106 @@
+"""Models that become less simple step by step: a linear one, a network of one layer, and trees for numbers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from holdfast.functional.held_out import Array, spread_over
+
+PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
+"""How weakly a linear model is held back, step by step: the inverse of the penalty."""
+TREES, ROUNDS = 10, 20
+"""Trees added at each step, and steps at most."""
+EPOCHS = 12
+"""Of a network at most; each is one step."""
+
+
+class Linear:
+    """Logistic regression, or ridge regression of targets, with a weaker penalty at each step."""
+
+    name = "a linear model"
+    steps = len(PENALTIES)
+
+    def __init__(self, classes: int | None) -> None:
+        self.classes = classes
+        self._at = 0
+        self._model: Any = None
+
+    def advance(self, x: Any, y: Array) -> None:
+        from sklearn.linear_model import LogisticRegression, Ridge  # slow to import
+
+        weak = PENALTIES[self._at]
+        self._at += 1
+        if self.classes is None:
+            # The penalty of ridge regression is on the scale of the number of rows.
+            self._model = Ridge(alpha=max(1e-6, 1 / weak), solver="auto").fit(x, y)
+            return
+        if self._model is None:
+            self._model = LogisticRegression(max_iter=100, tol=1e-3, warm_start=True)
+        self._model.C = weak
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fit that is cut short is a simpler one, which held-out rows judge
+            self._model.fit(x, y)
+
+    def expected(self, x: Any) -> Array:
+        if self.classes is None:
+            values: Array = np.asarray(self._model.predict(x)).reshape(x.shape[0], -1)
+            return values
+        return spread_over(self._model.predict_proba(x), self._model.classes_, self.classes)
+
+
+class Network:
+    """A network of one hidden layer, an epoch at each step."""
+
+    name = "a small network"
+    steps = EPOCHS
+
+    def __init__(self, classes: int | None) -> None:
+        self.classes = classes
+        self._model: Any = None
+
+    def advance(self, x: Any, y: Array) -> None:
+        from sklearn.neural_network import MLPClassifier, MLPRegressor  # slow to import
+
+        batch = min(128, x.shape[0], max(16, x.shape[0] // 64))
+        if self.classes is None:
+            self._model = self._model or MLPRegressor(hidden_layer_sizes=(128,), batch_size=batch, random_state=0)
+            self._model.partial_fit(x, y if y.shape[1] > 1 else y[:, 0])
+            return
+        self._model = self._model or MLPClassifier(hidden_layer_sizes=(128,), batch_size=batch, random_state=0)
+        self._model.partial_fit(x, y, classes=np.arange(self.classes))
+
+    def expected(self, x: Any) -> Array:
+        if self.classes is None:
+            values: Array = np.asarray(self._model.predict(x)).reshape(x.shape[0], -1)
+            return values
+        probabilities: Array = self._model.predict_proba(x)
+        return probabilities
+
+
+class TargetTrees:
+    """Boosted trees for targets, some more at each step; gaps and categories as they are."""
+
+    steps = ROUNDS
+
+    def __init__(self, categorical: Array) -> None:
+        self._categorical = categorical
+        self._models: list[Any] = []
+
+    def advance(self, x: Array, y: Array) -> None:
+        from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import
+
+        if not self._models:
+            settings = {"warm_start": True, "early_stopping": False, "random_state": 0}
+            self._models = [
+                HistGradientBoostingRegressor(max_iter=0, categorical_features=self._categorical, **settings)
+                for _ in range(y.shape[1])
+            ]
+        for model, values in zip(self._models, y.T, strict=True):
+            model.max_iter += TREES
+            model.fit(x, values)
+
+    def expected(self, x: Array) -> Array:
+        return np.stack([model.predict(x) for model in self._models], axis=1)

@@ -1,0 +1,67 @@
+"""``holdfast check``: what is wrong with data, before anything is trained on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from holdfast.audit.check import Check
+from holdfast.audit.check import check as look
+from holdfast.cli import options as o
+
+
+def check(
+    data: o.Data,
+    out: Annotated[Path, typer.Option(help="Folder for issues.csv and check.html.")] = Path("check"),
+    label: o.Label = None,
+    test: Annotated[
+        Path | None, typer.Option(help="File of rows to test on; training rows among them are found.")
+    ] = None,
+    task: o.TaskName = None,
+    threads: o.Threads = 0,
+    missing: o.Drop = o.Missing.error,
+    truth: Annotated[str | None, typer.Option(help="Column of true labels, which is left alone.")] = None,
+    image_size: o.ImageSize = None,
+    skip_broken: o.SkipBroken = False,
+    trust_pickle: o.TrustPickle = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Say what is wrong with data: labels, duplicates, outliers, rare classes, suspicious columns. Trains no network.
+
+    Example: [bold]holdfast check people.csv --label income[/bold]
+    """
+    o.set_threads(threads)
+    found = look(
+        data, label, test=test, task=task, missing_labels=missing.value, truth=truth, image_size=image_size,
+        skip_broken=skip_broken or None, trust_pickle=trust_pickle or None,
+        progress=o.progress_bar("check", quiet, unit="steps"),
+    )  # fmt: skip
+    found.write(out)
+    _tell(found)
+    o.console.print(f"all issues: {out / 'issues.csv'}; to look at: {out / 'check.html'}", highlight=False)
+    o.console.print(f"next: {found.next_step}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _tell(found: Check) -> None:
+    """The kinds of which there are issues, with the first of them; then the others."""
+    table = Table(header_style="bold")
+    for name in ("kind", "issues", "first"):
+        table.add_column(name, justify="right" if name == "issues" else "left")
+    for line in found.findings:
+        if line.count:
+            first = [str(row) for row in found.rows(line.kind)[:4]] or line.columns or line.given or []
+            dots = ", ..." if line.count > 4 else ""
+            table.add_row(line.kind, f"{line.count:,}", escape(", ".join(map(str, first[:4])) + dots))
+    if table.row_count:
+        o.console.print(table)
+    labels, *others = found.findings
+    notes = [f"labels: {labels.sentence}", *(f"{line.kind}: {line.sentence}" for line in others if line.hint)]
+    for note in notes:
+        o.console.print(escape(note), highlight=False)
+    none = [line.kind for line in found.findings if not line.count and not line.hint]
+    if none:
+        o.console.print(f"none found: {', '.join(none)}", highlight=False)

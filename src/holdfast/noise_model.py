@@ -22,6 +22,7 @@ from holdfast.functional.posterior import (
     rival_strength,
 )
 from holdfast.functional.reduce import check_noise_rate
+from holdfast.functional.target_trust import target_trust
 from holdfast.task import Classification, Task
 from holdfast.types import Evidence
 
@@ -201,8 +202,9 @@ class TargetNoise(NoiseModel):
         return further
 
     def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
-        """The evidence in place of targets that lie far from it."""
-        return torch.where(self.agrees(evidence.joined, y)[:, None], y, evidence.joined)
+        """The evidence in place of targets that are likelier wrong than right."""
+        right = target_trust(evidence.joined.cpu(), y.cpu()).right.to(y.device) >= 0.5
+        return torch.where(right[:, None], y, evidence.joined)
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """Always: the better the fit, the farther off the wrong targets lie."""

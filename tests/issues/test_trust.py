@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import t as student
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import cross_val_predict
 
 from holdfast import HoldfastError, find_label_issues
+from holdfast.functional import target_trust as of_targets
 from holdfast.functional.label_trust import bayes, fit_transition, trust_in
 from holdfast.issues import label_trust, noise_of, target_trust
 from holdfast.noise import realised_transition, symmetric
@@ -125,8 +127,10 @@ def test_wrong_targets_and_their_interval():
     y[wrong] += rng.normal(size=(wrong.sum(), 2)) * 3
     found = target_trust(torch.from_numpy(expected), torch.from_numpy(y.astype(np.float32)))
     assert f1_score(wrong, found.right.numpy() < 0.5) > 0.9
-    assert abs(found.rate - 0.15) < 0.03
-    np.testing.assert_allclose(found.spread.numpy(), [0.1, 0.3], rtol=0.1)
+    assert abs(float(1 - found.right.mean()) - 0.15) < 0.03
+    np.testing.assert_allclose(found.margin.median(0).values.numpy(), [0.196, 0.588], rtol=0.15)
+    inside = (np.abs(y - expected) <= found.margin.numpy())[~wrong].mean()
+    assert 0.92 < inside < 0.98
 
 
 def test_the_width_of_right_targets_is_found_where_many_are_wrong():
@@ -136,9 +140,47 @@ def test_the_width_of_right_targets_is_found_where_many_are_wrong():
     wrong = torch.arange(4_000) % 5 < 2  # two in five, which widens the usual miss
     y[wrong] *= 12
     found = target_trust(expected, y)
-    assert float(found.spread) == pytest.approx(1, rel=0.15)
+    assert float(found.margin.median()) == pytest.approx(1.96, rel=0.15)
     # Four widths off is wrong, however wide the usual miss has become.
     assert float(target_trust(expected, y.index_fill(0, torch.tensor([1]), 4.5)).right[1]) < 0.5
+
+
+def test_the_margin_follows_what_is_expected():
+    """Dear things scatter more than cheap ones: a miss that is usual there is wrong here."""
+    rng = np.random.default_rng(0)
+    expected = rng.uniform(1, 20, (4_000, 1))
+    y = expected * (1 + 0.1 * rng.standard_t(5, size=(4_000, 1)))
+    assert (target_trust(torch.from_numpy(expected), torch.from_numpy(y)).right < 0.5).double().mean() < 0.01
+    wrong = rng.random(4_000) < 0.2
+    y[wrong] = rng.permutation(y[wrong])
+    found = target_trust(torch.from_numpy(expected), torch.from_numpy(y))
+    for low, high in ((1, 5), (5, 10), (10, 20)):
+        there = (expected[:, 0] >= low) & (expected[:, 0] < high) & ~wrong
+        assert 0.9 < (np.abs(y - expected) <= found.margin.numpy())[there].mean() < 0.99
+    assert float(found.margin[expected[:, 0] > 15].mean()) > 4 * float(found.margin[expected[:, 0] < 3].mean())
+    bins = np.minimum((found.right.numpy() * 5).astype(int), 4)
+    apart = [abs(found.right.numpy()[bins == k].mean() - (~wrong)[bins == k].mean()) for k in np.unique(bins)]
+    assert np.average(apart, weights=np.bincount(bins)[np.unique(bins)]) < 0.05
+
+
+def test_one_step_equals_loops(monkeypatch):
+    """Spread, density and odds of the first round, written out; 100 rows make one group."""
+    monkeypatch.setattr(of_targets, "ROUNDS", 1)
+    rng = np.random.default_rng(3)
+    expected, y = rng.normal(size=100), rng.normal(size=100) * 3
+    miss = sorted(abs(a - b) for a, b in zip(expected, y, strict=True))
+    spread = miss[49] / 0.7407
+    edges = np.quantile(y, [0, 0.25, 0.5, 0.75, 1])
+    rights = []
+    for a, b in zip(expected, y, strict=True):
+        t = student.pdf((b - a) / spread, 4) / spread
+        cell = min(int(np.searchsorted(edges, b, side="right")) - 1, 3)
+        held = sum(min(int(np.searchsorted(edges, other, side="right")) - 1, 3) == cell for other in y) / 100
+        anywhere = (0.9 * held + 0.1 / 4) / (edges[cell + 1] - edges[cell])
+        odds = t / min(anywhere, 1 / (6 * spread)) * 9
+        rights.append(odds / (1 + odds))
+    found = target_trust(torch.from_numpy(expected)[:, None], torch.from_numpy(y)[:, None])
+    np.testing.assert_allclose(found.right.numpy(), rights, rtol=1e-6)
 
 
 def test_right_targets_are_left_alone():

@@ -1,6 +1,7 @@
 """Which labels are wrong: scores, trust, suggestions, and how many there are."""
 
 from holdfast.functional.label_trust import Trust, label_trust
+from holdfast.functional.target_trust import TargetTrust, target_trust
 from holdfast.issues.find import find_label_issues
 from holdfast.issues.noise import Noise, WrongLabels, noise_of
 from holdfast.issues.scorers import (
@@ -12,7 +13,6 @@ from holdfast.issues.scorers import (
     selection_frequency,
     self_confidence,
 )
-from holdfast.issues.targets import TargetTrust, target_trust
 
 __all__ = [
     "Noise",

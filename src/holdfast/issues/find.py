@@ -13,9 +13,8 @@ from torch import Tensor
 
 from holdfast.data.scale import unscaled
 from holdfast.functional.label_trust import Trust, label_trust, trust_in
-from holdfast.issues.noise import NORMAL
+from holdfast.functional.target_trust import TargetTrust, target_trust
 from holdfast.issues.scorers import checked
-from holdfast.issues.targets import TargetTrust, target_trust
 
 FLAGGED = 0.5
 """Labels that are likelier wrong than right are flagged."""
@@ -113,7 +112,7 @@ def ledger_table(ledger: Mapping[str, Tensor], names: Sequence[str] | None, reci
 def _target_table(trust: TargetTrust, y: Tensor, expected: Tensor, recipe: Mapping[str, Any]) -> pd.DataFrame:
     flag = trust.right < FLAGGED
     suggested = torch.where(flag[:, None], expected, y)
-    margin = NORMAL * trust.spread.to(expected)
+    margin = trust.margin.to(expected)
     columns: dict[str, Array] = {"row": np.arange(len(y))}
     parts = {
         "given": y,

@@ -93,8 +93,8 @@ def test_how_many_are_wrong_counts_all_rows(finished):
     assert noise.classes["labels"].sum() == 640
     assert noise.rate[0] == pytest.approx(1 - run.issue_table()["trust"].mean(), abs=1e-9)
     assert noise.rate[0] == pytest.approx(wrong.mean(), abs=0.03)
-    table = write_report(run, folder / "report.html", top=640)
-    assert len(table) == 640
+    told, table = write_report(run, folder / "report.html", top=640), run.issue_table()
+    assert told.rows == len(table) == 640
     text = (folder / "report.html").read_text(encoding="utf-8")
     assert "saw of 640 rows" in text
     assert "Rows cannot be shown" not in text
@@ -301,6 +301,15 @@ def test_a_run_that_was_stopped_ends_the_same(tmp_path, moment):
         names = [tmp_path / folder / f"{file}.safetensors" for folder in ("whole", "part")]
         assert names[0].read_bytes() == names[1].read_bytes()
     pd.testing.assert_frame_equal(whole.issue_table(), part.issue_table())
+
+
+def test_a_run_that_goes_on_without_test_rows_judges_none(tmp_path):
+    digits(tmp_path, 160)
+    rows, test = loaded(tmp_path)
+    settings = {"epochs": 2, "batch_size": 16, "device": "cpu", "out": tmp_path / "run"}
+    fit(rows, SecondOpinion(), "mlp", test=test, **settings)
+    fit(rows, SecondOpinion(), "mlp", resume=True, **settings)
+    assert len(Run.records(tmp_path / "run").issue_table()) == 128
 
 
 def test_a_folder_of_an_older_version_opens(tmp_path):

@@ -117,7 +117,9 @@ class RunFolder:
     ) -> None:
         """At the end of the training."""
         write_tensors(self.path / MODEL, dict(weights))
-        if held_out is not None:
+        if held_out is None:
+            (self.path / HELD_OUT).unlink(missing_ok=True)  # it may have gone on without the rows of that file
+        else:
             packed = {} if held_out.names is None else {NAMES: torch.from_numpy(_packed(held_out.names).copy())}
             notes = {"fingerprint": held_out.fingerprint}
             write_tensors(self.path / HELD_OUT, {**held_out.arrays, **packed}, notes)

@@ -129,10 +129,9 @@ def as_array(x: Any) -> Any:
 
 def say_wrong_labels(found: WrongLabels, more: Path | str) -> None:
     """How many labels are wrong, in the same words after every command, and where there is more."""
-    console.print(found.estimate, highlight=False)
-    console.print(f"{found.flags}: {more}", highlight=False)
-    if found.difference:
-        console.print(found.difference, highlight=False)
+    for line in (found.estimate, f"{found.flags}: {more}", found.difference):
+        if line:
+            console.print(line, highlight=False, soft_wrap=True)
 
 
 def check_new_file(path: Path, suffix: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 Array = NDArray[Any]
@@ -31,8 +32,6 @@ def tree_opinions(
     >>> bool((tree_opinions(x, y, torch.arange(80) % 4, 2).argmax(1) == y).float().mean() > 0.9)
     True
     """
-    from threadpoolctl import threadpool_limits
-
     inputs, given, part = x.cpu().float().numpy(), y.cpu().numpy(), fold.cpu()
     others = inputs[:0] if further is None else further.cpu().float().numpy()
     opinions = torch.zeros(len(inputs) + len(others), classes)

@@ -2,8 +2,8 @@
 
 Each case is a data set with known true labels: planted noise, labels that people really gave, or none. The check is
 given neither the noise rate nor any setting. cleanlab's default filter and label scores get the probabilities of the
-model that the check has chosen; for texts, vectors and pictures they do not get the other models, nor the labels
-of near rows. Seconds are CPU time of the whole check, all kinds of issues included. Without cleanlab its columns
+model that the check has chosen; what they do not get is, for texts, vectors and pictures, the other models and the
+labels of near rows. Seconds are CPU time of the whole check, all kinds of issues included. Without cleanlab its columns
 stay empty. The last line is one JSON object with a key for each case.
 
     python benchmarks/check.py --data FOLDER             all cases, and a table of a million rows

@@ -109,13 +109,14 @@ def test_columns_that_deserve_a_second_look():
     frame = table(400)
     frame["paid"] = np.where(frame["label"] == "good", "in full", "never")
     frame["code"] = [f"c{k:05d}" for k in np.random.default_rng(0).permutation(400)]
+    frame["number"] = 7 * np.random.default_rng(1).permutation(400)
     frame["country"] = "here"
     frame["note"] = [None] * 380 + ["seen"] * 20
     check = holdfast.check(frame, label="label")
     named = check.issues[check.issues["column"] != ""].groupby("kind")["column"].apply(list).to_dict()
     assert named == {
         "leaking column": ["paid"],
-        "identifier column": ["code"],
+        "identifier column": ["code", "number"],
         "constant column": ["country"],
         "empty column": ["note"],
     }
@@ -140,6 +141,8 @@ def test_rare_classes_and_labels_that_nobody_can_judge():
     assert (line["given"], line["why"]) == ("2", "3 of 303 rows; an even share would be 101")
     assert not set(check.rows("label")) & {300, 301, 302}
     assert "10 rows" not in check.findings[0].sentence
+    twenty = np.array([0] * 400 + [1] * 20)
+    assert holdfast.check((draw.normal(size=(420, 4)), twenty)).issues["kind"].eq("rare class").sum() == 1
     few = holdfast.check((x[:6], y[:6]))
     assert few.findings[0].sentence == "6 rows are too few to hold some out and judge labels by the others"
     assert few.issues["kind"].unique().tolist() == ["rare class"]
@@ -169,6 +172,7 @@ def test_a_file_and_a_frame_give_the_same(noisy, checked, tmp_path):
 def test_the_command_writes_a_table_and_a_page(tmp_path):
     frame = table(300)
     frame["town"] = frame["town"].replace("north", "<script>alert(1)</script>")
+    frame["label"] = frame["label"].replace("good", "<script>good</script>")
     frame = pd.concat([frame, frame.iloc[:4]])
     frame.to_csv(tmp_path / "train.csv", index=False)
     asked = ["check", str(tmp_path / "train.csv"), "--label", "label", "--out", str(tmp_path / "out"), "--quiet"]

@@ -6,7 +6,7 @@ import io
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from holdfast.data import images, tables
 from holdfast.data.labels import present
+from holdfast.data.read import read
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 
@@ -51,7 +52,8 @@ class Display:
         self._frame = _frame(rows) if rows.recipe.get("kind") == "table" and rows.source else None
         first = rows.x[0]
         shape = (first[0] if isinstance(first, (tuple, list)) else first).shape
-        self.pictures = len(shape) == 3 and shape[0] in (1, 3)
+        self._pixels = _seen(rows) if "encoder" in rows.recipe else rows
+        self.pictures = (len(shape) == 3 and shape[0] in (1, 3)) if self._pixels is rows else self._pixels is not None
         self._groups = _groups(rows) if self._frame is not None else None
 
     def png(self, row: int, longest: int = LONGEST) -> bytes:
@@ -59,7 +61,9 @@ class Display:
         if not self.pictures:
             raise HoldfastError("these rows are no pictures")
         path = self._file(row)
-        image = _opened(path, longest) if path is not None else _image(_input(self._rows, row))
+        if path is None and self._pixels is None:
+            raise HoldfastError("these rows are no pictures any more, only features of such")
+        image = _opened(path, longest) if path is not None else _image(_input(cast(Rows, self._pixels), row))
         file = io.BytesIO()
         image.save(file, format="PNG")
         return file.getvalue()
@@ -82,7 +86,7 @@ class Display:
         found, at = [], 0
         for spec in self._recipe["columns"]:
             wide = _width(spec)
-            if spec["as"] != "text":
+            if spec["as"] not in ("text", "vector"):
                 usual = _usual(spec, self._groups.mean[label][at : at + wide])
                 found.append(
                     Field(spec["name"], _shown(line[spec["name"]], 200), float(far[at : at + wide].max()), usual)
@@ -103,6 +107,14 @@ class _Groups(NamedTuple):
     label: NDArray[np.int64]
     mean: NDArray[np.float64]
     spread: NDArray[np.float64]
+
+
+def _seen(rows: Rows) -> Rows | None:
+    """The pictures that a pre-trained network saw in place of its features, read again; None without a place."""
+    if not rows.source:
+        return None
+    plain, _ = read(Path(rows.source["path"]), **{**rows.source["reading"], "encoder": None})
+    return plain if rows.source_index is None else plain.take(rows.source_index)
 
 
 def _groups(rows: Rows) -> _Groups:
@@ -136,7 +148,9 @@ def _width(spec: Mapping[str, Any]) -> int:
         return 1 + int(spec["gaps"])
     if spec["as"] == "category":
         return len(spec["values"]) + int(spec["other"]) + int(spec["missing"])
-    return len(spec["words"])
+    if spec["as"] == "vector":
+        return int(spec["size"])
+    return len(spec["words"]) + (int(spec["encoder"]["size"]) if "encoder" in spec else 0)
 
 
 def _usual(spec: Mapping[str, Any], mean: NDArray[np.float64]) -> str:

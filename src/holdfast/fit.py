@@ -20,7 +20,9 @@ from torch.optim import Adam, Optimizer
 
 from holdfast import checkpoint
 from holdfast.config import RunConfig, optimizer_part, plain, reviewed_part, schedule_part
+from holdfast.data.encode import encode_data
 from holdfast.data.rows import Rows, as_rows
+from holdfast.encoders import is_encoder
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
 from holdfast.feed import Augments, Feed, task_for, usual_batch
@@ -111,7 +113,8 @@ def fit(
         with more than 50 different values are targets.
     method: how to train; None is ordinary training.
     stop: when to stop, and which epoch to return; None trains to the end and returns the last one.
-    net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``.
+    net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``; or the name of an encoder
+        (``holdfast.encoders``): the inputs are texts or images (bytes) then, and an MLP learns from its features.
     evidence: ask networks that have never seen the label of a row about it, for ``run.issues()``; costs up to one and a
         half times as much as the training. A method that needs it asks for it by itself.
     pretrained: folder of a run whose network, all but its head, each network starts from; "auto" is then its kind.
@@ -134,6 +137,9 @@ def fit(
     if epochs < 1:
         raise HoldfastError(f"training needs at least one epoch, not {epochs}")
     accelerator = check_devices(devices, strategy, device, batch_size)
+    if isinstance(net, str) and is_encoder(net):
+        data = encode_data(data, net)
+        test, net = None if test is None else encode_data(test, net, data), "auto"
     rows = as_rows(data)
     held_out = None if test is None else as_rows(test, like=rows)
     method, schedule = method or Method(), schedule or Cosine()

@@ -66,6 +66,7 @@ def fit(
     task: o.TaskName = None,
     test: o.Test = "0.2",
     net: o.Net = "auto",
+    features: o.Features = None,
     epochs: o.Epochs = 30,
     batch_size: o.BatchSize = None,
     optimizer: o.OptimizerOption = o.OptimizerName.adam,
@@ -119,6 +120,7 @@ def fit(
         source = Source.at(
             data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
             image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
+            features=features,
         )  # fmt: skip
         rows, held_out = source.load(bar)
         how = {

@@ -62,6 +62,10 @@ Net = Annotated[
         f"{', '.join(ENCODERS)}, text:FOLDER or image:FOLDER (or a name on the Hugging Face hub), timm:NAME."
     ),
 ]
+Features = Annotated[
+    Path | None,
+    typer.Option(help="A .npy file of features to learn from instead, a row for each row of DATA.", show_default=False),
+]
 Epochs = Annotated[int, typer.Option(help="Passes over the data.")]
 BatchSize = Annotated[int | None, typer.Option(help="Rows in a batch; 128, or fewer for small data, if not given.")]
 OptimizerOption = Annotated[OptimizerName, typer.Option(help="Which optimizer.")]

@@ -95,7 +95,7 @@ def _fit_column(values: pd.Series[Any], name: str, encoder: str | None, progress
 
 def _vectors(values: pd.Series[Any], name: str, size: int) -> NDArray[np.float32]:
     """A column of lists, all of one length, as an array."""
-    gaps = values.index[values.isna().to_numpy(dtype=bool)]
+    gaps = values.index[np.flatnonzero(values.isna().to_numpy(dtype=bool))]
     if len(gaps):
         raise HoldfastError(f"column {name!r} holds lists, but none in {rows_text(gaps)}")
     lengths = values.map(len).to_numpy()
@@ -108,7 +108,7 @@ def _vectors(values: pd.Series[Any], name: str, size: int) -> NDArray[np.float32
         raise HoldfastError(f"column {name!r} holds lists of something else than numbers") from None
     if found.ndim != 2 or not size:
         raise HoldfastError(f"column {name!r} holds lists of shape {found.shape[1:]}; features are flat")
-    endless = values.index[~np.isfinite(found).all(1)]
+    endless = values.index[np.flatnonzero(~np.isfinite(found).all(1))]
     if len(endless):
         raise HoldfastError(f"column {name!r} holds NaN or infinite values in {rows_text(endless)}")
     return found

@@ -52,9 +52,12 @@ class Display:
         self._frame = _frame(rows) if rows.recipe.get("kind") == "table" and rows.source else None
         first = rows.x[0]
         shape = (first[0] if isinstance(first, (tuple, list)) else first).shape
-        self._pixels = _seen(rows) if "encoder" in rows.recipe else rows
+        made = "encoder" in rows.recipe or "features" in rows.recipe
+        self._pixels = _seen(rows) if made and rows.recipe.get("kind") == "image" else rows
         self.pictures = (len(shape) == 3 and shape[0] in (1, 3)) if self._pixels is rows else self._pixels is not None
-        self._groups = _groups(rows) if self._frame is not None else None
+        # Features of one's own are those of no column.
+        columns = self._frame is not None and "features" not in rows.recipe
+        self._groups = _groups(rows) if columns else None
 
     def png(self, row: int, longest: int = LONGEST) -> bytes:
         """The picture of a row: the file itself where each row is one, else what the network saw."""
@@ -113,7 +116,7 @@ def _seen(rows: Rows) -> Rows | None:
     """The pictures that a pre-trained network saw in place of its features, read again; None without a place."""
     if not rows.source:
         return None
-    plain, _ = read(Path(rows.source["path"]), **{**rows.source["reading"], "encoder": None})
+    plain, _ = read(Path(rows.source["path"]), **{**rows.source["reading"], "encoder": None, "features": None})
     return plain if rows.source_index is None else plain.take(rows.source_index)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.data import images
-from holdfast.data.rows import Rows
+from holdfast.data.rows import Rows, as_rows
 from holdfast.encoders.base import Encoder, ImageEncoder, TextEncoder
 from holdfast.encoders.cache import Items, features, texts
 from holdfast.encoders.named import encoder_named, picture_encoder
@@ -90,6 +90,58 @@ def encode_inputs(x: Any, recipe: Mapping[str, Any], progress: MakeProgress = si
     """(N, size) features of further pictures."""
     encoder = for_pictures(recipe["encoder"]["name"])
     return torch.from_numpy(scaled(features(encoder, items(x, recipe), progress), recipe["encoder"]))
+
+
+def encode_data(data: Rows | tuple[Any, Any], name: str, like: Rows | None = None) -> Rows:
+    """Texts or pictures in memory, with their labels, as rows of features.
+
+    Parameters
+    ----------
+    data: rows of pictures, or a pair of texts or pictures and labels.
+    like: the training rows, where these are further ones.
+    """
+    x = data.x if isinstance(data, Rows) else data[0]
+    if not _is_raw(x):
+        raise HoldfastError(f"{name} encodes texts or images (bytes), and these rows are neither")
+    encoder = encoder_named(_named_for(x, name) if like is None else like.recipe["encoder"]["name"])
+    given = _raw_items(x, encoder)
+    found = features(encoder, given)
+    spec = {"name": encoder.name, **fit_block(found)} if like is None else like.recipe["encoder"]
+    made, content = torch.from_numpy(scaled(found, spec)), contents(encoder, given.digests)
+    if isinstance(data, Rows):
+        return replace(data, x=made, content=content, recipe={**data.recipe, "encoder": spec})
+    return replace(as_rows((made, data[1]), like), content=content, recipe={"encoder": spec})
+
+
+def as_inputs(x: Any, recipe: Mapping[str, Any]) -> Tensor:
+    """Inputs as a network takes them: texts and pictures by the encoder of a recipe, anything else as it is."""
+    if "encoder" not in recipe or not _is_raw(x):
+        return torch.as_tensor(x)
+    encoder = encoder_named(recipe["encoder"]["name"])
+    return torch.from_numpy(scaled(features(encoder, _raw_items(x, encoder)), recipe["encoder"]))
+
+
+def _is_raw(x: Any) -> bool:
+    if isinstance(x, (Tensor, np.ndarray)) and x.ndim == 4:
+        return x.dtype in (torch.uint8, np.uint8)
+    return isinstance(x, images.Pictures) or (not isinstance(x, Tensor) and len(x) > 0 and isinstance(x[0], str))
+
+
+def _named_for(x: Any, name: str) -> str:
+    if isinstance(x, (Tensor, np.ndarray)) and x.ndim == 4:
+        return picture_encoder(name, x.shape[2], x.shape[3], x.shape[1]) or name
+    return name
+
+
+def _raw_items(x: Any, encoder: Encoder) -> Items:
+    held = isinstance(x, (Tensor, images.Pictures)) or (isinstance(x, np.ndarray) and x.ndim == 4)
+    if held != isinstance(encoder, ImageEncoder):
+        raise HoldfastError(
+            f"{encoder.name} encodes {encoder.unit}, and these rows are {'images' if held else 'texts'}"
+        )
+    if isinstance(x, images.Pictures):
+        return items(x, x.recipe)
+    return items(torch.as_tensor(x), {}) if held else texts([str(text) for text in x])
 
 
 def for_pictures(name: str) -> ImageEncoder:

@@ -45,6 +45,8 @@ class Source:
     def at(cls, path: Path, test: str, seed: int, labels: Path | None = None, **reading: Any) -> Source:
         """A source that can be found from any working folder."""
         share = test if _is_number(test) else str(Path(test).absolute())
+        if reading.get("features") is not None:
+            reading["features"] = str(Path(reading["features"]).absolute())
         options = {name: value for name, value in reading.items() if value is not None}
         return cls(str(path.absolute()), options, share, seed, None if labels is None else str(labels.absolute()))
 

@@ -35,6 +35,7 @@ def read(
     missing: Missing = "error",
     encoder: str | None = None,
     progress: MakeProgress = silent,
+    alone: bool = True,
 ) -> Rows:
     """The rows of a table.
 
@@ -50,6 +51,7 @@ def read(
         than 50 distinct values, are targets.
     recipe: the encoding of an earlier reading, used instead of fitting one.
     encoder: of a pre-trained network that reads free text as well, or "auto": the usual one, if it is installed.
+    alone: its columns are all that there is to learn from.
     """
     frame = load(path)
     label = label or (recipe["label"] if recipe else None)
@@ -65,8 +67,8 @@ def read(
     frame = frame[kept]
     y, classes, true = _labels(frame, label, truth, task, recipe)
     if recipe is None:
-        recipe = _fit(frame, label, truth, classes, encoder, progress)
-    x = torch.from_numpy(columns.encode(frame, recipe["columns"], progress))
+        recipe = _fit(frame, label, truth, classes, encoder, progress, alone)
+    x = torch.from_numpy(columns.encode(frame, recipe["columns"], progress)) if alone else torch.zeros(len(frame), 1)
     names = _names(frame, recipe["names"])
     if names is None and dropped:
         # Without these the rows of a report could not be found again in the file.
@@ -80,6 +82,12 @@ def read_inputs(
     """The features of a table, which need not have a label column, and the names of its rows."""
     frame = load(path)
     return torch.from_numpy(columns.encode(frame, recipe["columns"], progress)), _names(frame, recipe["names"])
+
+
+def count_and_names(path: Path, recipe: Mapping[str, Any]) -> tuple[int, tuple[str, ...] | None]:
+    """How many rows a table has, and their names."""
+    frame = load(path)
+    return len(frame), _names(frame, recipe["names"])
 
 
 def load(path: Path) -> pd.DataFrame:
@@ -150,12 +158,13 @@ def _fit(
     classes: Sequence[str] | None,
     encoder: str | None,
     progress: MakeProgress,
+    alone: bool,
 ) -> dict[str, Any]:
     features = frame.drop(columns=[name for name in (label, truth) if name is not None])
     fitted, dropped = columns.fit(features, usual_for_texts() if encoder == "auto" else encoder, progress)
     if encoder not in (None, "auto") and not any("encoder" in spec for spec in fitted):
         raise HoldfastError(f"no column holds text that {encoder} could read; leave it out (--net mlp)")
-    if not fitted:
+    if not fitted and alone:
         why = "; ".join(f"{name!r} dropped: {reason}" for name, reason in dropped.items())
         aside = f" ({why})" if why else ""
         raise HoldfastError(f"no column besides {label!r} can be learned from{aside}")

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 
 from holdfast import Rows
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_features(tmp_path_factory):
+    """No test reads or writes the features of whoever runs it, or asks the net for a model."""
+    os.environ["HOLDFAST_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ PACKAGE = Path(holdfast.__file__).parent
 PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
 ROOMS = [
     "errors", "types", "version", "ranks", "files", "progress", "configurable", "registry",
-    "functional", "nets", "select", "theory", "data", "task", "noise", "noise_model", "feed",
+    "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
     "method", "stack", "methods", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_folder", "run",
     "launch", "training", "fit", "contract", "rebuild", "contrastive",

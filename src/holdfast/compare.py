@@ -19,11 +19,8 @@ from holdfast.jobs import Failed, run_jobs
 from holdfast.method import Method
 from holdfast.noise import corrupt
 from holdfast.plots import curves
-from holdfast.progress import Count, Progress, Silent
+from holdfast.progress import Count, MakeProgress, Progress, Silent, silent
 from holdfast.run import Run
-
-MakeProgress = Callable[[str, str], Progress]
-"""(title, what is counted) -> a bar."""
 
 
 def corrupted(rows: Rows, kind: str | None, rate: float, seed: int) -> Rows:
@@ -45,7 +42,7 @@ def compare(
     out: str | Path | None = None,
     jobs: int = 1,
     threads: int = 1,
-    progress: MakeProgress = lambda title, unit: Silent(),
+    progress: MakeProgress = silent,
     **settings: Any,
 ) -> pd.DataFrame:
     """Train every method on every seed and sum up: one line a method.

@@ -18,7 +18,9 @@ from torch.optim import Adam, Optimizer
 
 from holdfast import checkpoint
 from holdfast.config import RunConfig, optimizer_part, plain, rows_part, schedule_part
+from holdfast.data.encode import encode_data
 from holdfast.data.rows import Rows, as_rows
+from holdfast.encoders import is_encoder
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
 from holdfast.feed import Augments, Feed, task_for, usual_batch
@@ -114,7 +116,8 @@ def fit(
         with more than 50 different values are targets.
     method: how to train; None is ``SecondOpinion()``, as on the command line, and ``Method()`` is ordinary training.
     stop: when to stop, and which epoch to return; None trains to the end and returns the last one.
-    net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``.
+    net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``; or the name of an encoder
+        (``holdfast.encoders``): the inputs are texts or images (bytes) then, and an MLP learns from its features.
     evidence: ask networks that have never seen the label of a row about it, for ``run.issues()``; costs up to one and a
         half times as much as the training. A method that needs it asks for it by itself.
     pretrained: folder of a run whose network, all but its head, each network starts from; "auto" is then its kind.
@@ -139,6 +142,9 @@ def fit(
     """
     if epochs < 1:
         raise HoldfastError(f"training needs at least one epoch, not {epochs}")
+    if isinstance(net, str) and is_encoder(net):
+        data = encode_data(data, net)
+        test, net = None if test is None else encode_data(test, net, data), "auto"
     rows = as_rows(data)
     batch_size = usual_batch(len(rows)) if batch_size is None else batch_size
     accelerator = check_devices(devices, strategy, device, batch_size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -48,6 +48,15 @@ class Silent:
 
     def phase(self, text: str) -> None:
         pass
+
+
+MakeProgress = Callable[[str, str], Progress]
+"""(title, what is counted) -> a bar."""
+
+
+def silent(title: str, unit: str) -> Progress:
+    """No bar."""
+    return Silent()
 
 
 class Bar:

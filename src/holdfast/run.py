@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.config import RunConfig
+from holdfast.data.encode import as_inputs
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.data.source import is_file, read_again
@@ -162,19 +163,19 @@ class Run:
             raise HoldfastError("this run had no test rows; pass test")
         return self.history["test"]
 
-    def outputs(self, x: Tensor | np.ndarray[Any, Any]) -> Tensor:
-        """(N, q) raw outputs of the network."""
+    def outputs(self, x: Tensor | np.ndarray[Any, Any] | Sequence[str]) -> Tensor:
+        """(N, q) raw outputs of the network; texts and images go through the encoder that it learned from."""
         device = next(self.net.parameters()).device
-        x = torch.as_tensor(x)
+        x = as_inputs(x, self.config.recipe)
         return evaluate(self.net, inputs_of(x if x.dtype in (torch.uint8, torch.float32) else x.float(), device)).cpu()
 
-    def probabilities(self, x: Tensor | np.ndarray[Any, Any]) -> Tensor:
+    def probabilities(self, x: Tensor | np.ndarray[Any, Any] | Sequence[str]) -> Tensor:
         """(N, C) probabilities of the classes."""
         if self.classes is None:
             raise HoldfastError("a regression has no probabilities; use predict")
         return self.outputs(x).softmax(1)
 
-    def predict(self, x: Tensor | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def predict(self, x: Tensor | np.ndarray[Any, Any] | Sequence[str]) -> np.ndarray[Any, Any]:
         """Class names, or (N, q) values in the units of the file that was read."""
         predicted = self.task.predict(self.outputs(x))
         if self.classes is None:

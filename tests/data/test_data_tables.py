@@ -252,7 +252,7 @@ def test_labels_outside_the_recipe_are_named(tmp_path: Path) -> None:
             pd.DataFrame({"k": [f"i{i}" for i in range(12)], "y": list("abab") * 3}),
             "'k' dropped: almost every",
         ),
-        (pd.DataFrame({"v": [[1], [2]], "y": ["a", "b"]}), "column 'v' holds ndarray values"),
+        (pd.DataFrame({"v": [{"k": 1}, {"k": 2}], "y": ["a", "b"]}), "column 'v' holds dict values"),
         (pd.DataFrame({"v": [1, 2], "y": ["a", "a"]}), r"only one class \(a\)"),
         (pd.DataFrame({"v": [1, 2], "y": ["a", None]}), r"1 missing value \(row 1\)"),
         (pd.DataFrame({"v": [], "y": []}), "holds no rows"),

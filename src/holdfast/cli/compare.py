@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,17 +62,19 @@ def compare(
     if seeds < 1:
         raise HoldfastError(f"a comparison needs at least one seed, not {seeds}")
     names = [name.strip() for name in methods.split(",") if name.strip()]
+    net, encoder = o.net_and_encoder(net, plain=augment is True)
     rows, held_out = Source.at(
         data, test, 0, label=label, task=task, missing_labels=missing.value, image_size=image_size,
-        skip_broken=skip_broken, trust_pickle=trust_pickle,
-    ).load()  # fmt: skip
+        skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
+    ).load(partial(o.bar_of, quiet))  # fmt: skip
+    o.say_encoder(rows)
     if held_out is None:
         raise HoldfastError("a comparison needs test rows; pass --test with a file or a share")
     summary = compare_methods(
         rows, {name: o.method_named(name, []) for name in names}, net, test=held_out, noise=noise, rate=rate,
         seeds=seeds, out=out, epochs=epochs, batch_size=batch_size, optimizer=o.optimizer_named(optimizer, lr),
         schedule=o.schedule_named(schedule), augment=o.augmentation(augment, rows), device=device, precision=precision,
-        jobs=jobs, threads=max(1, threads), progress=lambda title, unit: o.progress_bar(title, quiet, unit),
+        jobs=jobs, threads=max(1, threads), progress=partial(o.bar_of, quiet),
     )  # fmt: skip
     for run, why in summary.attrs["failed"].items():
         o.console.print(f"[red]{run} failed:[/red] {escape(why)}")

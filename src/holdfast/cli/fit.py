@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from holdfast.config import RunConfig
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.data.source import Source
+from holdfast.encoders.named import runs_code
 from holdfast.errors import HoldfastError
 from holdfast.fit import fit as train
 from holdfast.methods import DEFAULT, METHODS
@@ -21,6 +23,7 @@ from holdfast.plots import curves, residuals
 from holdfast.rebuild import optimizer_of, remake
 from holdfast.registry import lookup
 from holdfast.run import Run
+from holdfast.run_folder import RunFolder
 from holdfast.stop import STOPS
 
 BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data"}
@@ -62,6 +65,7 @@ def fit(
     task: o.TaskName = None,
     test: o.Test = "0.2",
     net: o.Net = "auto",
+    features: o.Features = None,
     epochs: o.Epochs = 30,
     batch_size: o.BatchSize = None,
     optimizer: o.OptimizerOption = o.OptimizerName.adam,
@@ -90,6 +94,7 @@ def fit(
     Example: [bold]holdfast fit people.csv --label income --out run/[/bold]
     """
     o.set_threads(threads)
+    bar = partial(o.bar_of, quiet)
     where = {
         "out": out, "resume": resume, "device": device, "devices": devices, "strategy": strategy,
         "tensorboard": tensorboard,
@@ -97,8 +102,8 @@ def fit(
     if config is not None:
         _check_beside(ctx)
         made = _config_at(config)
-        source = _source_of(made, data)
-        rows, held_out = source.load()
+        source = _source_of(made, data, net)
+        rows, held_out = source.load(bar)
         how: dict[str, Any] = {
             "stop": remake(made.stop), "net": _net_of(made, net), "pretrained": made.pretrained, "epochs": made.epochs,
             "batch_size": made.batch_size, "optimizer": optimizer_of(made), "schedule": remake(made.schedule),
@@ -108,11 +113,15 @@ def fit(
     else:
         if data is None:
             raise HoldfastError("name the data to train on, such as: holdfast fit people.csv --label income")
+        net, encoder = o.net_and_encoder(net, plain=pretrained is not None or augment is True)
+        if resume and encoder == "auto":
+            encoder = _encoder_before(out)
         source = Source.at(
             data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
-            image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle,
+            image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
+            features=features,
         )  # fmt: skip
-        rows, held_out = source.load()
+        rows, held_out = source.load(bar)
         how = {
             "stop": None if stop is None else lookup("stop rule", stop, STOPS, [])(), "net": net,
             "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size,
@@ -120,6 +129,7 @@ def fit(
             "augment": o.augmentation(augment, rows), "evidence": evidence, "seed": seed, "precision": precision,
         }  # fmt: skip
         trainer, title = o.method_named(method, options)(), method
+    o.say_encoder(rows)
     run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
     metric = "accuracy" if rows.classes is not None else "R2"
     curves({title: [run.history]}, out / "curves.png", title=f"{Path(source.path).name}, {title}", metric=metric)
@@ -152,12 +162,23 @@ def _config_at(path: Path) -> RunConfig:
         raise HoldfastError(f"{file} {error}") from None
 
 
-def _source_of(config: RunConfig, data: Path | None) -> Source:
+def _encoder_before(out: Path) -> str | None:
+    """What a run that goes on has read its data with, whatever is installed by now; "auto" where there is no run."""
+    if not (out / "run.json").exists():
+        return "auto"
+    reading: dict[str, Any] = RunFolder(out).config().source.get("reading", {})
+    return reading.get("encoder")
+
+
+def _source_of(config: RunConfig, data: Path | None, named: str) -> Source:
     if not config.source:
         raise HoldfastError("the run was given its rows in memory; --config needs a run of holdfast fit")
     source = {**config.source} if data is None else {**config.source, "path": str(data.absolute())}
     if source["reading"].get("trust_pickle"):
         raise HoldfastError("the run read a pickle, which can run any code; train on it with --trust-pickle instead")
+    encoder = source["reading"].get("encoder")
+    if encoder is not None and runs_code(encoder) and named != encoder:
+        raise HoldfastError(f"the run's encoder is code ({encoder}); pass --net {encoder} if you trust it")
     return Source(**source)
 
 

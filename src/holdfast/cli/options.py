@@ -14,7 +14,9 @@ from rich.console import Console
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
+from holdfast.data.encode import encoder_in
 from holdfast.data.rows import Rows
+from holdfast.encoders import ENCODERS, cache_folder, is_encoder
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augment, PadCropFlip
 from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
@@ -57,7 +59,17 @@ Test = Annotated[
         "a test set."
     ),
 ]
-Net = Annotated[str, typer.Option(help=f"{', '.join(NETS)}, or module.path:factory.")]
+Net = Annotated[
+    str,
+    typer.Option(
+        help=f"{', '.join(NETS)}, or module.path:factory; or a pre-trained network whose features are learned from: "
+        f"{', '.join(ENCODERS)}, text:FOLDER or image:FOLDER (or a name on the Hugging Face hub), timm:NAME."
+    ),
+]
+Features = Annotated[
+    Path | None,
+    typer.Option(help="A .npy file of features to learn from instead, a row for each row of DATA.", show_default=False),
+]
 Epochs = Annotated[int, typer.Option(help="Passes over the data.")]
 BatchSize = Annotated[int | None, typer.Option(help="Rows in a batch; 128, or fewer for small data, if not given.")]
 OptimizerOption = Annotated[OptimizerName, typer.Option(help="Which optimizer.")]
@@ -111,8 +123,38 @@ def augmentation(wanted: bool | None, rows: Rows) -> Augment | None:
     return PadCropFlip() if wanted or (wanted is None and colour) else None
 
 
+def net_and_encoder(named: str, plain: bool = False) -> tuple[str, str | None]:
+    """The network to train, and the pre-trained one that reads the data for it.
+
+    Parameters
+    ----------
+    plain: something else asks for the data as it is, unless an encoder is named.
+    """
+    if is_encoder(named):
+        return "auto", named
+    return named, "auto" if named == "auto" and not plain else None
+
+
+def say_encoder(rows: Rows) -> None:
+    """Which pre-trained network reads the data, and how to do without."""
+    name = encoder_in(rows.recipe)
+    if name is None:
+        return
+    pictures = rows.recipe["kind"] == "image"
+    read, otherwise = ("images are", "cnn4: pixels") if pictures else ("text is", "mlp: word counts")
+    console.print(
+        f"{read} read by {name}, a pre-trained network (features kept in {cache_folder()}); --net {otherwise} alone",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+
+
 def progress_bar(title: str, quiet: bool, unit: str = "epochs") -> Progress:
     return Silent() if quiet else Bar(title, unit=unit)
+
+
+def bar_of(quiet: bool, title: str, unit: str) -> Progress:
+    """A bar that counts something else than epochs."""
+    return progress_bar(title, quiet, unit)
 
 
 def set_threads(threads: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from holdfast.run import Run
 def predict(
     run: o.RunPath,
     data: o.Data,
+    features: o.Features = None,
     out: Annotated[Path | None, typer.Option(help="CSV file to write; standard output if not given.")] = None,
 ) -> None:
     """Predict rows with a trained run; the label column may be missing.
@@ -26,7 +28,7 @@ def predict(
     Example: [bold]holdfast predict run/ more.csv --out predictions.csv[/bold]
     """
     trained = Run.load(run)
-    x, names = read_inputs(data, trained.config.recipe)
+    x, names = read_inputs(data, trained.config.recipe, features=features, progress=partial(o.bar_of, False))
     found, trained_on = tuple(x.shape[1:]), trained.config.shape
     if found != trained_on:
         raise HoldfastError(f"{data} has inputs of shape {found}, but the run was trained on {trained_on}")

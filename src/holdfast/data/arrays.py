@@ -54,6 +54,7 @@ def build(
     missing: Missing = "error",
     skip_broken: bool = False,
     image_size: images.Size | None = None,
+    encoder: str | None = None,
 ) -> tuple[Rows, Rows | None]:
     """Rows of named arrays.
 
@@ -65,6 +66,7 @@ def build(
     arrays: `x_train` and `y_train`, or `x` and `y`, or `jpeg_train` with `offsets_train`; perhaps the same
         for `test`, `y_true` (the true labels of the training rows) and `class_names`.
     source: what errors call the arrays.
+    encoder: of a pre-trained network that is to see images, or "auto"; JPEG bytes are not decoded then.
     """
     train = _ending(arrays, "_train", source)
     has_test = "y_test" in arrays and ("x_test" in arrays or "jpeg_test" in arrays)
@@ -80,7 +82,9 @@ def build(
     classes, labels = _labels(parts, kept, f"y{train}", _class_names(arrays), source, task, recipe)
 
     if recipe is None:
-        recipe = _recipe(arrays, train, source, classes, skip_broken, image_size)
+        if encoder == "auto" and classes is None:
+            encoder = None
+        recipe = _recipe(arrays, train, source, classes, skip_broken, image_size, encoder)
     x, names, some = _inputs(arrays, train, source, recipe, kept[f"y{train}"], skip_broken)
     truth = labels["y_true"][some] if "y_true" in labels else None
     rows = Rows(x, labels[f"y{train}"][some], classes, names, truth, recipe)
@@ -92,14 +96,14 @@ def build(
 
 def read_inputs(
     path: Path, recipe: Mapping[str, Any], skip_broken: bool = False
-) -> tuple[Tensor, tuple[str, ...] | None]:
+) -> tuple[Tensor | images.Pictures, tuple[str, ...] | None]:
     """The inputs of an npz file: those of `x`, else of its test set, else of its training set."""
     return inputs_of(load(path), str(path), recipe, skip_broken)
 
 
 def inputs_of(
     arrays: Mapping[str, Array], source: str, recipe: Mapping[str, Any], skip_broken: bool = False
-) -> tuple[Tensor, tuple[str, ...] | None]:
+) -> tuple[Tensor | images.Pictures, tuple[str, ...] | None]:
     """The inputs of named arrays, prepared by a recipe, and their names where some were left out."""
     ending = "" if "x" in arrays else _ending(arrays, "_test", source)
     x, names, _ = _inputs(arrays, ending, source, recipe, None, skip_broken)
@@ -201,11 +205,12 @@ def _recipe(
     classes: tuple[str, ...] | None,
     skip_broken: bool,
     image_size: images.Size | None,
+    encoder: str | None,
 ) -> dict[str, Any]:
     listed = None if classes is None else list(classes)
     if f"jpeg{ending}" in arrays:
         blobs, names = _blobs(arrays, ending, source)
-        return {**images.measure(blobs, names, image_size, skip_broken), "classes": listed}
+        return {**images.measure(blobs, names, image_size, skip_broken, encoder), "classes": listed}
     if image_size is not None:
         raise HoldfastError(f"{source} holds arrays, which keep their size; leave --image-size out")
     x = _prepared(arrays[f"x{ending}"], f"{source}: x{ending}")
@@ -222,21 +227,21 @@ def _inputs(
     recipe: Mapping[str, Any],
     kept: NDArray[np.bool_] | None,
     skip_broken: bool,
-) -> tuple[Tensor, tuple[str, ...] | None, Tensor]:
+) -> tuple[Tensor | images.Pictures, tuple[str, ...] | None, Tensor]:
     """Inputs of the kept rows, the rows' numbers if any row is left out, and their places among the kept."""
     if f"jpeg{ending}" in arrays:
         if recipe["kind"] != "image":
             raise HoldfastError(f"{source} holds images, but the model was fitted on something else")
         blobs, called = _blobs(arrays, ending, source)
         chosen = _chosen(len(blobs), kept, source, ending)
-        x, good = images.decode([blobs[i] for i in chosen], [called[i] for i in chosen], recipe, skip_broken)
+        x, good = images.pictures([blobs[i] for i in chosen], [called[i] for i in chosen], recipe, skip_broken)
         rows, total = chosen[good], len(blobs)
     else:
-        x = _prepared(arrays[f"x{ending}"], f"{source}: x{ending}")
-        check_shape(x, recipe, source)
-        rows, total = _chosen(len(x), kept, source, ending), len(x)
+        plain = _prepared(arrays[f"x{ending}"], f"{source}: x{ending}")
+        check_shape(plain, recipe, source)
+        rows, total = _chosen(len(plain), kept, source, ending), len(plain)
         good = list(range(len(rows)))
-        x = x[torch.from_numpy(rows)] if len(rows) < total else x
+        x = plain[torch.from_numpy(rows)] if len(rows) < total else plain
     names = tuple(f"row {row}" for row in rows) if len(rows) < total else None
     return x, names, torch.tensor(good, dtype=torch.int64)
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from torch import Tensor
 
+from holdfast.data.encode import contents, encode_texts, fit_block, fit_texts, scaled
 from holdfast.data.labels import rows_text, to_names
+from holdfast.encoders.named import encoder_named
 from holdfast.errors import HoldfastError
+from holdfast.progress import MakeProgress, silent
 
 MOST_CATEGORIES = 64
 MOST_WORDS = 2048
@@ -23,12 +28,19 @@ _INDEX_NAME = re.compile(r"unnamed: \d+|id|index|row", re.IGNORECASE)
 _NUMBER_KINDS = {"decimal", "integer", "floating", "mixed-integer-float"}
 
 
-def fit(frame: pd.DataFrame) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """How each column is encoded, as plain JSON values, and why the others are dropped."""
+def fit(
+    frame: pd.DataFrame, encoder: str | None = None, progress: MakeProgress = silent
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """How each column is encoded, as plain JSON values, and why the others are dropped.
+
+    Parameters
+    ----------
+    encoder: of a pre-trained network that reads text besides its words; None: words alone.
+    """
     fitted: list[dict[str, Any]] = []
     dropped: dict[str, str] = {}
     for name in frame.columns:
-        spec = _fit_column(frame[name], str(name))
+        spec = _fit_column(frame[name], str(name), encoder, progress)
         if isinstance(spec, str):
             dropped[str(name)] = spec
         else:
@@ -36,29 +48,77 @@ def fit(frame: pd.DataFrame) -> tuple[list[dict[str, Any]], dict[str, str]]:
     return fitted, dropped
 
 
-def encode(frame: pd.DataFrame, fitted: Sequence[Mapping[str, Any]]) -> NDArray[np.float32]:
+def encode(
+    frame: pd.DataFrame, fitted: Sequence[Mapping[str, Any]], progress: MakeProgress = silent
+) -> NDArray[np.float32]:
     """The (N, D) features of a table by a fitted encoding; columns it does not name are left alone."""
     gone = [spec["name"] for spec in fitted if spec["name"] not in frame.columns]
     if gone:
         raise HoldfastError(
             f"the table lacks the column{'s' if len(gone) > 1 else ''} {_quoted(gone)}; it has {_quoted(frame.columns)}"
         )
-    encoders = {"number": _encode_number, "category": _encode_category, "text": _encode_text}
+    encoders: dict[str, Callable[[pd.Series[Any], Mapping[str, Any]], NDArray[np.float32]]] = {
+        "number": _encode_number,
+        "category": _encode_category,
+        "text": partial(_encode_text, progress=progress),
+        "vector": _encode_vector,
+    }
     blocks = [encoders[spec["as"]](frame[spec["name"]], spec) for spec in fitted]
     return np.concatenate(blocks, axis=1, dtype=np.float32)
 
 
-def _fit_column(values: pd.Series[Any], name: str) -> dict[str, Any] | str:
+def content(frame: pd.DataFrame, fitted: Sequence[Mapping[str, Any]]) -> Tensor | None:
+    """(N, 32) digests of what each row holds, where a pre-trained network reads some of it; None where none does."""
+    named = [spec["encoder"]["name"] for spec in fitted if "encoder" in spec]
+    if not named:
+        return None
+    columns = [frame[spec["name"]].astype(str) for spec in fitted]
+    rows = ["\x1f".join(values).encode("utf-8", "surrogatepass") for values in zip(*columns, strict=True)]
+    return contents(encoder_named(named[0]), rows)
+
+
+def _fit_column(values: pd.Series[Any], name: str, encoder: str | None, progress: MakeProgress) -> dict[str, Any] | str:
     if values.isna().all():
         return "no value in any row"
     if _is_numeric(values):
         return _fit_number(values, name)
     first = values.dropna().iloc[0]
-    if isinstance(first, list | dict | tuple | set | np.ndarray | bytes):
+    if isinstance(first, list | tuple | np.ndarray):
+        vectors = _vectors(values, name, len(first))
+        return {"as": "vector", "size": vectors.shape[1], **fit_block(vectors)}
+    if isinstance(first, dict | set | bytes):
         raise HoldfastError(
             f"column {name!r} holds {type(first).__name__} values; a table needs numbers, words or text"
         )
-    return _fit_words(values)
+    return _fit_words(values, encoder, progress)
+
+
+def _vectors(values: pd.Series[Any], name: str, size: int) -> NDArray[np.float32]:
+    """A column of lists, all of one length, as an array."""
+    gaps = values.index[np.flatnonzero(values.isna().to_numpy(dtype=bool))]
+    if len(gaps):
+        raise HoldfastError(f"column {name!r} holds lists, but none in {rows_text(gaps)}")
+    lengths = values.map(len).to_numpy()
+    other = values.index[np.flatnonzero(lengths != size)]
+    if len(other):
+        raise HoldfastError(f"column {name!r} holds lists of {size} values, but not in {rows_text(other)}")
+    try:
+        found = np.stack([np.asarray(value, dtype=np.float32) for value in values])
+    except (ValueError, TypeError):
+        raise HoldfastError(f"column {name!r} holds lists of something else than numbers") from None
+    if found.ndim != 2 or not size:
+        raise HoldfastError(f"column {name!r} holds lists of shape {found.shape[1:]}; features are flat")
+    endless = values.index[np.flatnonzero(~np.isfinite(found).all(1))]
+    if len(endless):
+        raise HoldfastError(f"column {name!r} holds NaN or infinite values in {rows_text(endless)}")
+    return found
+
+
+def _encode_vector(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray[np.float32]:
+    held = values.dropna()
+    if len(held) and not isinstance(held.iloc[0], list | tuple | np.ndarray):
+        raise HoldfastError(f"column {spec['name']!r} held lists in the training data, but holds {held.iloc[0]!r} here")
+    return scaled(_vectors(values, spec["name"], spec["size"]), spec)
 
 
 def _is_numeric(values: pd.Series[Any]) -> bool:
@@ -130,13 +190,13 @@ def _encode_number(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray[n
     return block
 
 
-def _fit_words(values: pd.Series[Any]) -> dict[str, Any] | str:
+def _fit_words(values: pd.Series[Any], encoder: str | None, progress: MakeProgress) -> dict[str, Any] | str:
     codes, names = to_names(values)
     known = codes[codes >= 0]
     share = len(names) / len(known)
     words = float(np.array([len(name.split()) for name in names])[known].mean())
     if words >= TEXT_FROM_WORDS and (len(names) > MOST_CATEGORIES or share > 0.5):
-        return _fit_text([names[code] for code in known])
+        return _fit_text([names[code] for code in known], names, encoder, progress)
     if share > ID_FROM_SHARE and len(known) >= ID_FROM_ROWS:
         return "almost every row has its own value"
     counts = np.bincount(known, minlength=len(names))
@@ -165,23 +225,37 @@ def _encode_category(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray
     return block
 
 
-def _fit_text(texts: list[str]) -> dict[str, Any] | str:
+def _fit_text(
+    texts: list[str], distinct: list[str], encoder: str | None, progress: MakeProgress
+) -> dict[str, Any] | str:
     counter = _vectorizer(min_df=2, max_features=MOST_WORDS)
     try:
         counter.fit(texts)
+        words, idf = counter.get_feature_names_out().tolist(), counter.idf_.astype(float).tolist()
     except ValueError:
-        return "text in which no word occurs in two rows"
-    words = counter.get_feature_names_out()
-    return {"as": "text", "words": words.tolist(), "idf": counter.idf_.astype(float).tolist()}
+        if encoder is None:
+            return "text in which no word occurs in two rows"
+        words, idf = [], []
+    spec = {"as": "text", "words": words, "idf": idf}
+    return spec if encoder is None else {**spec, "encoder": fit_texts(distinct, encoder, progress)}
 
 
-def _encode_text(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray[np.float32]:
+def _encode_text(
+    values: pd.Series[Any], spec: Mapping[str, Any], progress: MakeProgress = silent
+) -> NDArray[np.float32]:
     codes, names = to_names(values)
-    texts = np.array([*names, ""], dtype=object)[codes]
-    counter = _vectorizer(vocabulary=spec["words"])
-    counter.idf_ = np.asarray(spec["idf"], dtype=np.float32)
-    block: NDArray[np.float32] = counter.transform(texts).toarray()
-    return block
+    blocks = []
+    if spec["words"]:
+        counter = _vectorizer(vocabulary=spec["words"])
+        counter.idf_ = np.asarray(spec["idf"], dtype=np.float32)
+        blocks.append(counter.transform(np.array([*names, ""], dtype=object)[codes]).toarray())
+    if "encoder" in spec:
+        # The last row answers for -1, the code of a missing text: it says what the mean of all says, nothing.
+        block = np.zeros((len(names) + 1, spec["encoder"]["size"]), dtype=np.float32)
+        if names:
+            block[:-1] = encode_texts(names, spec["encoder"], progress)
+        blocks.append(block[codes])
+    return np.concatenate(blocks, axis=1, dtype=np.float32)
 
 
 def _vectorizer(**options: Any) -> Any:

@@ -6,7 +6,7 @@ import io
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from torch import Tensor
 from holdfast.data import images, tables
 from holdfast.data.labels import present
 from holdfast.data.native import encoded_width
+from holdfast.data.read import read
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 
@@ -54,15 +55,21 @@ class Display:
         self._frame = _frame(rows) if again else frame
         first = rows.x[0]
         shape = (first[0] if isinstance(first, (tuple, list)) else first).shape
-        self.pictures = len(shape) == 3 and shape[0] in (1, 3)
-        self._groups = _groups(rows) if self._frame is not None else None
+        made = "encoder" in rows.recipe or "features" in rows.recipe
+        self._pixels = _seen(rows) if made and rows.recipe.get("kind") == "image" else rows
+        self.pictures = (len(shape) == 3 and shape[0] in (1, 3)) if self._pixels is rows else self._pixels is not None
+        # Features of one's own are those of no column.
+        columns = self._frame is not None and "features" not in rows.recipe
+        self._groups = _groups(rows) if columns else None
 
     def png(self, row: int, longest: int = LONGEST) -> bytes:
         """The picture of a row: the file itself where each row is one, else what the network saw."""
         if not self.pictures:
             raise HoldfastError("these rows are no pictures")
         path = self._file(row)
-        image = _opened(path, longest) if path is not None else _image(_input(self._rows, row))
+        if path is None and self._pixels is None:
+            raise HoldfastError("these rows are no pictures any more, only features of such")
+        image = _opened(path, longest) if path is not None else _image(_input(cast(Rows, self._pixels), row))
         file = io.BytesIO()
         image.save(file, format="PNG")
         return file.getvalue()
@@ -85,7 +92,7 @@ class Display:
         found, at = [], 0
         for spec in self._recipe["columns"]:
             wide = encoded_width(spec)
-            if spec["as"] != "text":
+            if spec["as"] not in ("text", "vector"):
                 usual = _usual(spec, self._groups.mean[label][at : at + wide])
                 found.append(
                     Field(spec["name"], _shown(line[spec["name"]], 200), float(far[at : at + wide].max()), usual)
@@ -106,6 +113,14 @@ class _Groups(NamedTuple):
     label: NDArray[np.int64]
     mean: NDArray[np.float64]
     spread: NDArray[np.float64]
+
+
+def _seen(rows: Rows) -> Rows | None:
+    """The pictures that a pre-trained network saw in place of its features, read again; None without a place."""
+    if not rows.source:
+        return None
+    plain, _ = read(Path(rows.source["path"]), **{**rows.source["reading"], "encoder": None, "features": None})
+    return plain if rows.source_index is None else plain.take(rows.source_index)
 
 
 def _groups(rows: Rows) -> _Groups:

@@ -22,10 +22,13 @@ from torch.utils.data import Dataset
 
 from holdfast.data.labels import class_numbers
 from holdfast.data.rows import Rows
+from holdfast.encoders.named import picture_encoder
 from holdfast.errors import HoldfastError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 LONGEST_SIDE = 64
+LONGEST_ENCODED = 256
+"""Of pictures that a pre-trained network is to see: no less than the sides that it takes."""
 TEST_FOLDERS = ("test", "val", "valid", "validation")
 
 # Pillow would also hand PostScript to an interpreter outside this process.
@@ -44,6 +47,7 @@ def read(
     recipe: Mapping[str, Any] | None = None,
     skip_broken: bool = False,
     image_size: Size | None = None,
+    encoder: str | None = None,
 ) -> tuple[Rows, Rows | None]:
     """The images of a folder whose subfolders are classes, or that holds `train` and `test` (or `val`) so.
 
@@ -56,18 +60,22 @@ def read(
     skip_broken: leave out images that cannot be decoded instead of giving up.
     image_size: a side or (height, width); by default the most common size of the training images, reduced to
         64 pixels on its long side if it is larger.
+    encoder: of a pre-trained network that is to see them, or "auto"; then they are not decoded yet, and keep the size
+        that it takes.
     """
     train_root, test_root = _splits(folder)
     train = _labelled(train_root, folder)
     if recipe is None:
-        recipe = _recipe([folder / name for name, _ in train], train, image_size, skip_broken)
+        recipe = _recipe([folder / name for name, _ in train], train, image_size, skip_broken, encoder)
     rows = _rows(folder, train, recipe, skip_broken)
     if test_root is None:
         return rows, None
     return rows, _rows(folder, _labelled(test_root, folder), recipe, skip_broken)
 
 
-def read_inputs(path: Path, recipe: Mapping[str, Any], skip_broken: bool = False) -> tuple[Tensor, tuple[str, ...]]:
+def read_inputs(
+    path: Path, recipe: Mapping[str, Any], skip_broken: bool = False
+) -> tuple[Tensor | Pictures, tuple[str, ...]]:
     """One image file, or all images of a folder (of its test set if it has one), and their names."""
     if path.is_dir():
         _, test_root = _splits(path)
@@ -77,22 +85,28 @@ def read_inputs(path: Path, recipe: Mapping[str, Any], skip_broken: bool = False
         files, names = [path], [path.name]
     if not files:
         raise HoldfastError(f"{path} holds no images ({', '.join(SUFFIXES)})")
-    x, kept = decode(files, [str(file) for file in files], recipe, skip_broken)
+    x, kept = pictures(files, [str(file) for file in files], recipe, skip_broken)
     return x, tuple(names[i] for i in kept)
 
 
 def measure(
-    sources: Sequence[Path | bytes], names: Sequence[str], image_size: Size | None, skip_broken: bool
+    sources: Sequence[Path | bytes],
+    names: Sequence[str],
+    image_size: Size | None,
+    skip_broken: bool,
+    encoder: str | None = None,
 ) -> dict[str, Any]:
-    """Size and channels that suit images best, as the part of a recipe."""
+    """Size and channels that suit images best, and the encoder that is to see them, as the part of a recipe."""
     seen, _ = _each(_look, sources, names, skip_broken)
-    if image_size is None:
-        (height, width), _ = Counter(size for size, _ in seen).most_common(1)[0]
-        shrink = min(1.0, LONGEST_SIDE / max(height, width))
-        size = [max(1, round(height * shrink)), max(1, round(width * shrink))]
-    else:
+    channels = 1 if all(grey for _, grey in seen) else 3
+    (height, width), _ = Counter(size for size, _ in seen).most_common(1)[0]
+    named = picture_encoder(encoder, height, width, channels)
+    shrink = min(1.0, (LONGEST_SIDE if named is None else LONGEST_ENCODED) / max(height, width))
+    size = [max(1, round(height * shrink)), max(1, round(width * shrink))]
+    if image_size is not None:
         size = sides(image_size)
-    return {"kind": "image", "size": size, "channels": 1 if all(grey for _, grey in seen) else 3}
+    found = {"kind": "image", "size": size, "channels": channels}
+    return found if named is None else {**found, "encoder": {"name": named}}
 
 
 def sides(image_size: Size) -> list[int]:
@@ -104,11 +118,11 @@ def sides(image_size: Size) -> list[int]:
 
 
 class Pictures(Dataset[Tensor]):
-    """Image files that are decoded each time they are asked for, so that memory holds a batch and never all.
+    """Images that are decoded each time they are asked for, so that memory holds a batch and never all.
 
     Parameters
     ----------
-    paths: the files.
+    sources: files, or the bytes of such.
     recipe: size and channels, as ``decode`` takes them.
 
     Shapes
@@ -116,25 +130,38 @@ class Pictures(Dataset[Tensor]):
     Item i is (C, H, W) bytes.
     """
 
-    def __init__(self, paths: Sequence[Path], recipe: Mapping[str, Any]) -> None:
-        self.paths = [str(path) for path in paths]
+    def __init__(self, sources: Sequence[Path | bytes], recipe: Mapping[str, Any]) -> None:
+        self.sources = list(sources)
         self.recipe = dict(recipe)
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self.sources)
 
     def __getitem__(self, i: int) -> Tensor:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
-                return torch.from_numpy(_pixels(Path(self.paths[i]), self.recipe))
+                return torch.from_numpy(_pixels(self.sources[i], self.recipe))
         except Exception as error:
-            raise HoldfastError(f"{self.paths[i]} {trouble(error)}; mend it or pass --skip-broken") from None
+            source = self.sources[i]
+            named = str(source) if isinstance(source, Path) else f"image {i}"
+            raise HoldfastError(f"{named} {trouble(error)}; mend it or pass --skip-broken") from None
 
 
-def whole(paths: Sequence[Path], recipe: Mapping[str, Any]) -> list[int]:
-    """The places of the files that can be decoded; each is decoded once and forgotten."""
-    return _each(lambda path: bool(_pixels(path, recipe).size), paths, list(map(str, paths)), skip_broken=True)[1]
+def whole(sources: Sequence[Path | bytes], recipe: Mapping[str, Any]) -> list[int]:
+    """The places of the images that can be decoded; each is decoded once and forgotten."""
+    names = [str(source) if isinstance(source, Path) else f"image {i}" for i, source in enumerate(sources)]
+    return _each(lambda source: bool(_pixels(source, recipe).size), sources, names, skip_broken=True)[1]
+
+
+def pictures(
+    sources: Sequence[Path | bytes], names: Sequence[str], recipe: Mapping[str, Any], skip_broken: bool
+) -> tuple[Tensor | Pictures, list[int]]:
+    """Images in memory, or where an encoder is to see them as they lie, and the places of those that are whole."""
+    if "encoder" not in recipe:
+        return decode(sources, names, recipe, skip_broken)
+    kept = whole(sources, recipe) if skip_broken else list(range(len(sources)))
+    return Pictures([sources[i] for i in kept], recipe), kept
 
 
 def decode(
@@ -270,10 +297,14 @@ def _labelled(root: Path, folder: Path) -> list[tuple[str, str]]:
 
 
 def _recipe(
-    files: list[Path], train: list[tuple[str, str]], image_size: Size | None, skip_broken: bool
+    files: list[Path],
+    train: list[tuple[str, str]],
+    image_size: Size | None,
+    skip_broken: bool,
+    encoder: str | None,
 ) -> dict[str, Any]:
     classes, _ = class_numbers({"the folder": pd.Series([label for _, label in train], dtype=object)})
-    seen = measure(files, [str(file) for file in files], image_size, skip_broken)
+    seen = measure(files, [str(file) for file in files], image_size, skip_broken, encoder)
     return {**seen, "classes": list(classes)}
 
 
@@ -281,6 +312,6 @@ def _rows(folder: Path, found: list[tuple[str, str]], recipe: Mapping[str, Any],
     files = [folder / name for name, _ in found]
     labels = pd.Series([label for _, label in found], dtype=object)
     classes, numbers = class_numbers({str(folder): labels}, classes=recipe["classes"])
-    x, kept = decode(files, [str(file) for file in files], recipe, skip_broken)
+    x, kept = pictures(files, [str(file) for file in files], recipe, skip_broken)
     names = tuple(found[i][0] for i in kept)
     return Rows(x, numbers[str(folder)][kept], classes, names, recipe=recipe)

@@ -14,9 +14,9 @@ from holdfast.data.rows import Rows
 def native_columns(rows: Rows) -> tuple[NDArray[np.float32], NDArray[np.bool_]] | None:
     """(N, d) numbers with NaN for gaps and numbered categories, and which columns are categories.
 
-    Columns of text are left out; None where rows are of no table, or where it has no other columns.
+    Columns of texts and vectors are left out; None where rows are of no table, or where it has no other columns.
     """
-    if rows.recipe.get("kind") != "table":
+    if rows.recipe.get("kind") != "table" or "features" in rows.recipe:
         return None
     encoded = np.asarray(rows.x)
     fitted: Sequence[Mapping[str, Any]] = rows.recipe["columns"]
@@ -29,7 +29,7 @@ def native_columns(rows: Rows) -> tuple[NDArray[np.float32], NDArray[np.bool_]] 
         elif spec["as"] == "category":
             known = block[:, :-1] if spec["missing"] else block
             columns.append(np.where(known.any(1), known.argmax(1), np.nan))
-        if spec["as"] != "text":
+        if spec["as"] in ("number", "category"):
             categorical.append(spec["as"] == "category")
     if not columns:
         return None
@@ -42,4 +42,6 @@ def encoded_width(spec: Mapping[str, Any]) -> int:
         return 1 + int(spec["gaps"])
     if spec["as"] == "category":
         return len(spec["values"]) + int(spec["other"]) + int(spec["missing"])
-    return len(spec["words"])
+    if spec["as"] == "vector":
+        return int(spec["size"])
+    return len(spec["words"]) + (int(spec["encoder"]["size"]) if "encoder" in spec else 0)

@@ -11,9 +11,12 @@ import torch
 from torch import Tensor
 
 from holdfast.data import arrays, celeba, cifar, images, mnist, pickles, tables, webvision
+from holdfast.data.encode import encode_inputs, encode_pictures
 from holdfast.data.labels import Missing, Task
+from holdfast.data.own_features import further, in_place_of_inputs
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
+from holdfast.progress import MakeProgress, silent
 
 UNDERSTOOD = (
     "tables (.csv, .tsv, .csv.gz, .tsv.gz, .parquet), arrays (.npz), a folder of images with one subfolder "
@@ -33,6 +36,9 @@ def read(
     skip_broken: bool = False,
     trust_pickle: bool = False,
     image_size: images.Size | None = None,
+    encoder: str | None = None,
+    features: str | os.PathLike[str] | None = None,
+    progress: MakeProgress = silent,
 ) -> tuple[Rows, Rows | None]:
     """The training rows at a path, and the test rows where the source itself ships some.
 
@@ -47,6 +53,11 @@ def read(
     skip_broken: leave out images that cannot be decoded.
     trust_pickle: read .pkl, .pickle, .pt and .pth files, which may run any code.
     image_size: side or (height, width) of images read from files; see `images.read` for the default.
+    encoder: a pre-trained network that makes features of text columns or of images: a name of
+        ``holdfast.encoders.encoder_named``, or "auto" for the usual one if it is installed. A recipe decides by itself.
+    features: a .npy file of numbers that are learned from instead, a row for each row of the data; then test rows that
+        the source ships are left out, since there are no features of them.
+    progress: makes the bar of the encoding.
     """
     _check_choice("task", task, (None, *get_args(Task)))
     _check_choice("missing_labels", missing_labels, get_args(Missing))
@@ -54,19 +65,52 @@ def read(
     kind = _kind(found)
     _check_recipe(kind, found, recipe)
     _check_options(kind, found, label or truth, task, image_size)
+    if features is not None:
+        if recipe is not None:
+            raise HoldfastError(f"{features} has no features of {found}; pass --test with a share to hold out")
+        encoder = None
     if kind == "table":
-        rows = tables.read(found, label=label, truth=truth, task=task, recipe=recipe, missing=missing_labels)
-        return rows, None
+        rows = tables.read(
+            found, label=label, truth=truth, task=task, recipe=recipe, missing=missing_labels, encoder=encoder,
+            progress=progress, alone=features is None,
+        )  # fmt: skip
+        return (rows if features is None else in_place_of_inputs(rows, Path(features), found)), None
+    if encoder == "auto" and kind in ("celeba", "webvision"):
+        encoder = None  # they come with a protocol of their own
+    options = {"skip_broken": skip_broken, "image_size": image_size}
+    rows, test = _arrays(found, kind, recipe, task, missing_labels, trust_pickle, encoder, options)
+    if features is not None:
+        return in_place_of_inputs(rows, Path(features), found), None
+    if rows.recipe.get("kind") == "image" and (recipe is None or "encoder" in recipe):
+        return encode_pictures(rows, test, encoder, progress)
+    if recipe is None and encoder not in (None, "auto"):
+        raise HoldfastError(
+            f"{found} holds neither text nor images that {encoder} could read; leave it out (--net mlp)"
+        )
+    return rows, test
+
+
+def _arrays(
+    found: Path,
+    kind: str,
+    recipe: Mapping[str, Any] | None,
+    task: Task | None,
+    missing: Missing,
+    trust_pickle: bool,
+    encoder: str | None,
+    options: Mapping[str, Any],
+) -> tuple[Rows, Rows | None]:
+    """Rows of anything but a table, images as they are."""
     if kind == "images":
-        return images.read(found, recipe=recipe, skip_broken=skip_broken, image_size=image_size)
+        return images.read(found, recipe=recipe, encoder=encoder, **options)
     if kind == "mnist":
         return mnist.read(found, recipe=recipe)
     if kind == "cifar":
         return cifar.read(found, recipe=recipe)
     if kind == "celeba":
-        return celeba.read(found, recipe=recipe, skip_broken=skip_broken, image_size=image_size)
+        return celeba.read(found, recipe=recipe, **options)
     if kind == "webvision":
-        return webvision.read(found, recipe=recipe, skip_broken=skip_broken, image_size=image_size)
+        return webvision.read(found, recipe=recipe, **options)
     if kind == "image":
         raise HoldfastError(f"{found} is a single image; pass the folder whose subfolders are the classes")
     return arrays.build(
@@ -74,9 +118,9 @@ def read(
         str(found),
         task=task,
         recipe=recipe,
-        missing=missing_labels,
-        skip_broken=skip_broken,
-        image_size=image_size,
+        missing=missing,
+        encoder=encoder,
+        **options,
     )
 
 
@@ -86,6 +130,8 @@ def read_inputs(
     *,
     skip_broken: bool = False,
     trust_pickle: bool = False,
+    features: str | os.PathLike[str] | None = None,
+    progress: MakeProgress = silent,
 ) -> tuple[Tensor, tuple[str, ...] | None]:
     """Inputs to predict on, prepared by a recipe, and the names of the rows; labels are not needed.
 
@@ -94,17 +140,34 @@ def read_inputs(
     found = Path(path)
     kind = _kind(found)
     _check_recipe(kind, found, recipe)
-    x, names = _inputs(found, kind, recipe, skip_broken, trust_pickle)
+    if features is not None and "features" not in recipe:
+        raise HoldfastError("the model did not learn from features of a file; leave --features out")
+    if "features" in recipe:
+        count, names = _counted(found, kind, recipe, skip_broken, trust_pickle)
+        return further(None if features is None else Path(features), recipe["features"], count, found), names
+    if kind == "table":
+        x, names = tables.read_inputs(found, recipe, progress)
+    else:
+        held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle)
+        x = held if isinstance(held, Tensor) and "encoder" not in recipe else encode_inputs(held, recipe, progress)
     if x.is_floating_point() and not bool(torch.isfinite(x).all()):
         raise HoldfastError(f"{found} holds NaN or infinite features; fill them in or drop those rows")
     return x, names
 
 
+def _counted(
+    path: Path, kind: str, recipe: Mapping[str, Any], skip_broken: bool, trust_pickle: bool
+) -> tuple[int, tuple[str, ...] | None]:
+    """How many rows there are, and their names."""
+    if kind == "table":
+        return tables.count_and_names(path, recipe)
+    held, names = _inputs(path, kind, recipe, skip_broken, trust_pickle)
+    return len(held), names
+
+
 def _inputs(
     path: Path, kind: str, recipe: Mapping[str, Any], skip_broken: bool, trust_pickle: bool
-) -> tuple[Tensor, tuple[str, ...] | None]:
-    if kind == "table":
-        return tables.read_inputs(path, recipe)
+) -> tuple[Tensor | images.Pictures, tuple[str, ...] | None]:
     if kind == "mnist":
         return mnist.read_inputs(path, recipe)
     if kind == "cifar":

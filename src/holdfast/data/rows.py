@@ -32,6 +32,8 @@ class Rows:
     source_index: (N,) the number of each row among those that were read; None: its own number.
     reviewed: (N,) whether a person has reviewed the label; a method trusts such labels fully.
     source: where the rows were read from, as plain JSON values; empty for rows made in memory.
+    content: (N, 32) digests of what the inputs were made of, where they are features of a pre-trained network: computed
+        anew on another machine they differ in their last bits. None: the inputs are their own content.
     """
 
     x: Tensor | Dataset[Any]
@@ -43,6 +45,7 @@ class Rows:
     source_index: Tensor | None = None
     reviewed: Tensor | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
+    content: Tensor | None = None
 
     def __post_init__(self) -> None:
         n = len(self.y)
@@ -103,20 +106,18 @@ class Rows:
     def fingerprint(self) -> str:
         """A digest of inputs and labels (of a dataset: of labels alone), to tell one set of rows from another."""
         digest = hashlib.sha256(self.y.contiguous().numpy().tobytes())
-        if isinstance(self.x, Tensor):
-            digest.update(self.x.contiguous().numpy().tobytes())
+        held = self.x if self.content is None else self.content
+        if isinstance(held, Tensor):
+            digest.update(held.contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 
     def take(self, index: Tensor) -> Rows:
         """The rows of an index, in its order."""
         x = self.x[index] if isinstance(self.x, Tensor) else Subset(self.x, index.tolist())
         names = None if self.names is None else tuple(self.names[i] for i in index.tolist())
-        truth, source_index, reviewed = (
-            None if values is None else values[index] for values in (self.truth, self.source_index, self.reviewed)
-        )
-        return replace(
-            self, x=x, y=self.y[index], names=names, truth=truth, source_index=source_index, reviewed=reviewed
-        )
+        columns = {name: getattr(self, name) for name in ("truth", "source_index", "reviewed", "content")}
+        taken: dict[str, Any] = {name: None if values is None else values[index] for name, values in columns.items()}
+        return replace(self, x=x, y=self.y[index], names=names, **taken)
 
     def followed_by(self, other: Rows) -> Rows:
         """These rows and after them others of the same kind; what only one of both knows of its rows is left out."""

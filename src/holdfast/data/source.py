@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from holdfast.data import tables
+from holdfast.data.encode import encoder_in
 from holdfast.data.labels import name_of
 from holdfast.data.read import read
 from holdfast.data.rows import Rows
 from holdfast.data.scale import scaled_targets
 from holdfast.errors import HoldfastError
+from holdfast.progress import MakeProgress, silent
 
 
 @dataclass(frozen=True)
@@ -44,18 +46,24 @@ class Source:
     def at(cls, path: Path, test: str, seed: int, labels: Path | None = None, **reading: Any) -> Source:
         """A source that can be found from any working folder."""
         share = str(Path(test).absolute()) if is_file(test) else test
+        if reading.get("features") is not None:
+            reading["features"] = str(Path(reading["features"]).absolute())
         options = {name: value for name, value in reading.items() if value is not None}
         return cls(str(path.absolute()), options, share, seed, None if labels is None else str(labels.absolute()))
 
-    def load(self) -> tuple[Rows, Rows | None]:
+    def load(self, progress: MakeProgress = silent) -> tuple[Rows, Rows | None]:
         """Training and test rows: of a file, of the data's own test set, or of a share held out."""
-        read_rows, own = read(Path(self.path), **self.reading)
-        rows = replace(read_rows, source_index=torch.arange(len(read_rows)), source=asdict(self))
+        read_rows, own = read(Path(self.path), **self.reading, progress=progress)
+        source = asdict(self)
+        if "encoder" in self.reading:
+            # What was chosen, and not that it was left to this machine to choose.
+            source["reading"] = {**self.reading, "encoder": encoder_in(read_rows.recipe)}
+        rows = replace(read_rows, source_index=torch.arange(len(read_rows)), source=source)
         if self.labels is not None:
             rows = _corrected(rows, Path(self.labels))
         rows = scaled_targets(rows)
         if is_file(self.test):
-            held_out, _ = read(Path(self.test), **{**self.reading, "recipe": dict(rows.recipe)})
+            held_out, _ = read(Path(self.test), **{**self.reading, "recipe": dict(rows.recipe)}, progress=progress)
             return rows, scaled_targets(held_out, rows)
         if own is not None:
             return rows, scaled_targets(own, rows)

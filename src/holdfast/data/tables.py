@@ -18,7 +18,9 @@ from torch import Tensor
 from holdfast.data import columns
 from holdfast.data.labels import Missing, Task, class_numbers, is_regression, present, targets
 from holdfast.data.rows import Rows
+from holdfast.encoders.named import usual_for_texts
 from holdfast.errors import HoldfastError
+from holdfast.progress import MakeProgress, silent
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 
@@ -31,6 +33,9 @@ def read(
     task: Task | None = None,
     recipe: Mapping[str, Any] | None = None,
     missing: Missing = "error",
+    encoder: str | None = None,
+    progress: MakeProgress = silent,
+    alone: bool = True,
 ) -> Rows:
     """The rows of a table.
 
@@ -45,8 +50,13 @@ def read(
     task: by default whole numbers, words and booleans are classes; other numbers, and whole numbers with more
         than 50 distinct values, are targets.
     recipe: the encoding of an earlier reading, used instead of fitting one.
+    encoder: of a pre-trained network that reads free text as well, or "auto": the usual one, if it is installed.
+    alone: its columns are all that there is to learn from.
     """
-    return build(load(path), str(path), label=label, truth=truth, task=task, recipe=recipe, missing=missing)
+    return build(
+        load(path), str(path), label=label, truth=truth, task=task, recipe=recipe, missing=missing, encoder=encoder,
+        progress=progress, alone=alone,
+    )  # fmt: skip
 
 
 def build(
@@ -58,6 +68,9 @@ def build(
     task: Task | None = None,
     recipe: Mapping[str, Any] | None = None,
     missing: Missing = "error",
+    encoder: str | None = None,
+    progress: MakeProgress = silent,
+    alone: bool = True,
 ) -> Rows:
     """The rows of a table in memory; ``source`` is what errors call it."""
     label = label or (recipe["label"] if recipe else None)
@@ -73,19 +86,27 @@ def build(
     frame = frame[kept]
     y, classes, true = _labels(frame, label, truth, task, recipe)
     if recipe is None:
-        recipe = _fit(frame, label, truth, classes)
-    x = torch.from_numpy(columns.encode(frame, recipe["columns"]))
+        recipe = _fit(frame, label, truth, classes, encoder, progress, alone)
+    x = torch.from_numpy(columns.encode(frame, recipe["columns"], progress)) if alone else torch.zeros(len(frame), 1)
     names = _names(frame, recipe["names"])
     if names is None and dropped:
         # Without these the rows of a report could not be found again in the file.
         names = tuple(map(str, frame.index))
-    return Rows(x, y, classes, names, true, recipe)
+    return Rows(x, y, classes, names, true, recipe, content=columns.content(frame, recipe["columns"]))
 
 
-def read_inputs(path: Path, recipe: Mapping[str, Any]) -> tuple[Tensor, tuple[str, ...] | None]:
+def read_inputs(
+    path: Path, recipe: Mapping[str, Any], progress: MakeProgress = silent
+) -> tuple[Tensor, tuple[str, ...] | None]:
     """The features of a table, which need not have a label column, and the names of its rows."""
     frame = load(path)
-    return torch.from_numpy(columns.encode(frame, recipe["columns"])), _names(frame, recipe["names"])
+    return torch.from_numpy(columns.encode(frame, recipe["columns"], progress)), _names(frame, recipe["names"])
+
+
+def count_and_names(path: Path, recipe: Mapping[str, Any]) -> tuple[int, tuple[str, ...] | None]:
+    """How many rows a table has, and their names."""
+    frame = load(path)
+    return len(frame), _names(frame, recipe["names"])
 
 
 def load(path: Path) -> pd.DataFrame:
@@ -154,10 +175,20 @@ def _labels(
     return numbers[where], classes, numbers.get(true_where)
 
 
-def _fit(frame: pd.DataFrame, label: str, truth: str | None, classes: Sequence[str] | None) -> dict[str, Any]:
+def _fit(
+    frame: pd.DataFrame,
+    label: str,
+    truth: str | None,
+    classes: Sequence[str] | None,
+    encoder: str | None,
+    progress: MakeProgress,
+    alone: bool,
+) -> dict[str, Any]:
     features = frame.drop(columns=[name for name in (label, truth) if name is not None])
-    fitted, dropped = columns.fit(features)
-    if not fitted:
+    fitted, dropped = columns.fit(features, usual_for_texts() if encoder == "auto" else encoder, progress)
+    if encoder not in (None, "auto") and not any("encoder" in spec for spec in fitted):
+        raise HoldfastError(f"no column holds text that {encoder} could read; leave it out (--net mlp)")
+    if not fitted and alone:
         why = "; ".join(f"{name!r} dropped: {reason}" for name, reason in dropped.items())
         aside = f" ({why})" if why else ""
         raise HoldfastError(f"no column besides {label!r} can be learned from{aside}")

@@ -1,0 +1,90 @@
+"""How fast features are made: rows a second of processor time, beside the bare forward pass and the plain model.
+
+    python benchmarks/encoders.py --rows 256
+
+For texts and for images: ``kept`` is the whole way from the row to the file in the cache, ``forward`` the network alone
+on batches that are ready, and ``plain`` the model as its own package runs it: float32, batches of 32 in the order of
+the rows. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+
+import protocol
+import torch
+
+from holdfast.data.encode import items
+from holdfast.encoders import Encoder, encoder_named
+from holdfast.encoders.cache import Items, features, texts
+
+SENTENCE = "shares of the company fell after a report that sales in the last quarter were weaker than expected"
+
+
+def rate(work: Callable[[], object], rows: int) -> float:
+    start = time.process_time()
+    work()
+    return round(rows / (time.process_time() - start), 1)
+
+
+def measure(encoder: Encoder, given: Items, plain: Callable[[Sequence[int]], object]) -> dict[str, float]:
+    rows = len(given)
+    order = sorted(range(rows), key=lambda i: -given.lengths[i])
+    ready = [encoder.prepare(given.load(batch)) for batch in encoder.batches(order, given.lengths)]
+
+    def forward() -> None:
+        with torch.inference_mode():
+            for batch in ready:
+                encoder.net(batch)
+
+    def plainly() -> None:
+        with torch.inference_mode():
+            for first in range(0, rows, 32):
+                plain(range(first, min(rows, first + 32)))
+
+    forward()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["HOLDFAST_CACHE"] = folder
+        return {
+            "kept": rate(lambda: features(encoder, given), rows),
+            "forward": rate(forward, rows),
+            "plain": rate(plainly, rows),
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=256, help="texts and images")
+    parser.add_argument("--side", type=int, default=224, help="of the images as the network sees them")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    draw = torch.Generator().manual_seed(0)
+    lengths = torch.randint(5, 80, (options.rows,), generator=draw).tolist()
+    words = SENTENCE.split()
+    written = [" ".join(words[(i + k) % len(words)] for k in range(n)) for i, n in enumerate(lengths)]
+    minilm = encoder_named("minilm")
+    from transformers import AutoModel
+
+    model = AutoModel.from_pretrained(minilm.folder).eval()
+    found = {
+        "minilm": measure(minilm, texts(written), lambda rows: model(**minilm.prepare([written[i] for i in rows])))
+    }
+
+    pixels = torch.randint(0, 256, (options.rows, 3, options.side, options.side), dtype=torch.uint8, generator=draw)
+    lite0 = encoder_named(f"lite0@{options.side}")
+    from efficientnet_lite_pytorch import EfficientNet
+
+    network = EfficientNet.from_name("efficientnet-lite0").eval()
+    network.load_state_dict(torch.load(lite0.weights[0], weights_only=True))
+    found[lite0.name] = measure(
+        lite0, items(pixels, {}), lambda rows: network.extract_features(lite0.prepare(pixels[rows]).contiguous())
+    )
+    protocol.close(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -47,13 +47,13 @@ def encoder_in(recipe: Mapping[str, Any]) -> str | None:
 
 def fit_texts(names: Sequence[str], encoder: str, progress: MakeProgress = silent) -> dict[str, Any]:
     """The part of a recipe for a column of text."""
-    found = features(_for_texts(encoder), texts(names), progress)
-    return {"name": encoder, "size": found.shape[1], **fit_block(found)}
+    reader = _for_texts(encoder)
+    return {"name": reader.name, "size": features(reader, texts(names), progress).shape[1]}
 
 
 def encode_texts(names: Sequence[str], spec: Mapping[str, Any], progress: MakeProgress = silent) -> Block:
-    """(N, size) features of texts by such a part."""
-    return scaled(features(_for_texts(spec["name"]), texts(names), progress), spec)
+    """(N, size) features of texts by such a part, as long as the word counts beside them."""
+    return features(_for_texts(spec["name"]), texts(names), progress)
 
 
 def _for_texts(name: str) -> TextEncoder:
@@ -81,7 +81,8 @@ def encode_pictures(
         recipe["encoder"] = {"name": name}
     encoder = for_pictures(recipe["encoder"]["name"])
     if "mean" not in recipe["encoder"]:
-        recipe["encoder"] |= fit_block(features(encoder, items(rows.x, recipe), progress))
+        found = features(encoder, items(rows.x, recipe), progress)
+        recipe["encoder"] = {"name": encoder.name, **fit_block(found)}
     made = [_encoded(each, encoder, recipe, progress) for each in (rows, others) if each is not None]
     return made[0], made[1] if others is not None else None
 

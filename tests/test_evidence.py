@@ -130,6 +130,17 @@ def test_numbers_far_from_what_others_expect_are_replaced():
     assert table["flag"].mean() < 0.25
 
 
+def test_wrong_numbers_hardly_pull_what_others_expect():
+    """All of them too large: with Huber's limit of one the expectation rises, near the absolute error it hardly does."""
+    source = torch.Generator().manual_seed(0)
+    x = torch.randn(800, 5, generator=source)
+    truth = (x @ torch.tensor([1.0, -1.0, 0.5, 0.0, 0.2]))[:, None]
+    y = truth + 6.0 * (torch.arange(800) % 10 < 3)[:, None]
+    nets = [nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Linear(32, 1)) for _ in range(FOLDS)]
+    found = cross_fit(Feed(Rows(x, y), batch_size=16), nets, lambda p: Adam(p, 3e-3), 12, Silent())
+    assert float((found.held_out - truth).mean()) < 0.45
+
+
 def test_any_method_can_be_given_evidence(tmp_path):
     rows = clusters(400)
     run = fit(rows, Method(), small_net(), evidence=True, epochs=4, batch_size=20, out=tmp_path / "run")

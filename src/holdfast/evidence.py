@@ -27,6 +27,9 @@ PATIENCE = 3
 """Epochs without a better held-out loss after which all of them stop."""
 WIDE = 256
 """Features times trees a round up to which boosted trees are asked too: they cost a fraction of a training then."""
+BEND = 0.1
+"""Where Huber's loss of numbers turns from squared to absolute, in widths of the middle half of the targets: nearly the
+absolute error, whose best prediction is a median. Further out, wrong targets pull predictions towards themselves."""
 NEAR = 1.02
 """Epochs whose held-out loss is at most so many times the least one count towards the evidence."""
 
@@ -70,7 +73,7 @@ def cross_fit(
     fold[row_uniforms(len(feed), feed.generator.initial_seed(), -1).argsort()] = torch.arange(len(feed)) % len(nets)
     methods, optimizers = [], []
     for net in nets:
-        method = Method() if isinstance(task, Classification) else Huber()
+        method = Method() if isinstance(task, Classification) else Huber(_bend(feed.y))
         method.begin([net.to(feed.device).train()], feed)
         methods.append(method)
         optimizers.append(optimizer(list(net.parameters())))
@@ -131,3 +134,10 @@ def _better_trees(features: Tensor, y: Tensor, fold: Tensor, held_out: Tensor) -
     trees = tree_opinions(features[:rows], y, fold, classes, features[rows:])
     losses = [-each[:rows].gather(1, y[:, None]).clamp_min(1e-6).log().mean() for each in (trees, held_out)]
     return trees if losses[0] < losses[1] else None
+
+
+def _bend(y: Tensor) -> float:
+    """The limit of Huber's loss that suits targets (N, q)."""
+    ordered = y.double().sort(0).values
+    width = float((ordered[3 * (len(y) - 1) // 4] - ordered[(len(y) - 1) // 4]).mean())
+    return BEND * width if width > 0 else 1.0

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast import HoldfastError
 from holdfast.audit.columns import share_told
+from holdfast.audit.learners import Linear
 from holdfast.cli import app
 
 KINDS = [
@@ -103,6 +104,15 @@ def test_wrong_numbers_are_found_in_the_units_of_the_file():
     assert f1_score(wrong, np.isin(np.arange(1200), found)) > 0.95
     lines = check.issues[check.issues["kind"] == "label"].set_index("row")
     assert abs(float(lines.loc[found[0], "suggested"]) - true[found[0]]) < 100
+
+
+def test_columns_that_repeat_each_other_are_no_trouble():
+    """Neither a warning, which would be an error here, nor a wrong answer."""
+    a = 100 * np.random.default_rng(3).normal(size=2000).astype("float32")
+    model = Linear(None)
+    for _ in range(Linear.steps):
+        model.advance(np.stack([a, a], 1), a[:, None])
+    np.testing.assert_allclose(model.expected(np.stack([a, a], 1))[:, 0], a, atol=0.5)
 
 
 def test_columns_that_deserve_a_second_look():

@@ -34,14 +34,13 @@ class Linear:
         weak = PENALTIES[self._at]
         self._at += 1
         if self.classes is None:
-            # The penalty of ridge regression is on the scale of the number of rows.
-            self._model = Ridge(alpha=max(1e-6, 1 / weak), solver="auto").fit(x, y)
-            return
-        if self._model is None:
-            self._model = LogisticRegression(max_iter=100, tol=1e-3, warm_start=True)
-        self._model.C = weak
+            self._model = Ridge(alpha=1 / weak)
+        else:
+            self._model = self._model or LogisticRegression(max_iter=100, tol=1e-3, warm_start=True)
+            self._model.C = weak
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a fit that is cut short is a simpler one, which held-out rows judge
+            # A fit that is cut short, or hardly determined, is judged by held-out rows like any other.
+            warnings.simplefilter("ignore")
             self._model.fit(x, y)
 
     def expected(self, x: Any) -> Array:

@@ -33,7 +33,7 @@ class Letters(TextEncoder):
                 file.write(f"{len(batch)}\n")
             time.sleep(float(os.environ.get("LETTERS_SLEEP", "0")))
         counts = [[text.lower().count(letter) for letter in ALPHABET] for text in batch]
-        return torch.tensor(counts, dtype=torch.float32) * (1 + self.noise)
+        return torch.tensor(counts, dtype=torch.float32) + self.noise
 
 
 class Colours(ImageEncoder):

@@ -67,7 +67,7 @@ def compare(
     rows, held_out = Source.at(
         data, test, 0, label=label, task=task, missing_labels=missing.value, image_size=image_size,
         skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
-    ).load(partial(o.bar_of, quiet))  # fmt: skip
+    ).load(partial(o.encoding_bar, quiet))  # fmt: skip
     o.say_encoder(rows)
     if held_out is None:
         raise HoldfastError("a comparison needs test rows; pass --test with a file or a share")

@@ -95,7 +95,7 @@ def fit(
     Example: [bold]holdfast fit people.csv --label income --out run/[/bold]
     """
     o.set_threads(threads)
-    bar = partial(o.bar_of, quiet)
+    bar = partial(o.encoding_bar, quiet)
     where = {
         "out": out, "resume": resume, "device": device, "devices": devices, "strategy": strategy,
         "tensorboard": tensorboard,

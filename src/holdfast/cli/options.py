@@ -153,6 +153,15 @@ def bar_of(quiet: bool, title: str, unit: str) -> Progress:
     return progress_bar(title, quiet, unit)
 
 
+def encoding_bar(quiet: bool, title: str, unit: str) -> Progress:
+    """The bar of an encoding, which may be long: said before it begins, with the way around it."""
+    without = "cnn4" if unit == "images" else "mlp"
+    if not quiet:
+        text = f"{title}, a pre-trained network, reads the {unit} first, once; --net {without} goes without"
+        Console(stderr=True).print(text, highlight=False, soft_wrap=True)
+    return progress_bar(title, quiet, unit)
+
+
 def set_threads(threads: int) -> None:
     if threads > 0:
         torch.set_num_threads(threads)

@@ -72,9 +72,15 @@ def content(frame: pd.DataFrame, fitted: Sequence[Mapping[str, Any]]) -> Tensor 
     named = [spec["encoder"]["name"] for spec in fitted if "encoder" in spec]
     if not named:
         return None
-    columns = [frame[spec["name"]].astype(str) for spec in fitted]
-    rows = ["\x1f".join(values).encode("utf-8", "surrogatepass") for values in zip(*columns, strict=True)]
-    return contents(encoder_named(named[0]), rows)
+    columns = [frame[spec["name"]].map(_bytes) for spec in fitted]
+    return contents(encoder_named(named[0]), [b"\x1f".join(values) for values in zip(*columns, strict=True)])
+
+
+def _bytes(value: object) -> bytes:
+    """A value of a table, whole: the text of a long array would leave out its middle."""
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    return str(value).encode("utf-8", "surrogatepass")
 
 
 def _fit_column(values: pd.Series[Any], name: str, encoder: str | None, progress: MakeProgress) -> dict[str, Any] | str:
@@ -250,7 +256,7 @@ def _encode_text(
         counter.idf_ = np.asarray(spec["idf"], dtype=np.float32)
         blocks.append(counter.transform(np.array([*names, ""], dtype=object)[codes]).toarray())
     if "encoder" in spec:
-        # The last row answers for -1, the code of a missing text: it says what the mean of all says, nothing.
+        # The last row answers for -1, the code of a missing text: the mean of all, which says nothing.
         block = np.zeros((len(names) + 1, spec["encoder"]["size"]), dtype=np.float32)
         if names:
             block[:-1] = encode_texts(names, spec["encoder"], progress)

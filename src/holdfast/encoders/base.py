@@ -87,7 +87,7 @@ class Encoder(ABC):
 
 
 class TextEncoder(Encoder):
-    """Base of the encoders of texts."""
+    """Base of the encoders of texts. Their features have length one, whatever the length of the text."""
 
     unit = "texts"
     budget = 2048
@@ -97,6 +97,9 @@ class TextEncoder(Encoder):
     @abstractmethod
     def most(self) -> int:
         """Tokens of a text that are read."""
+
+    def encode(self, batch: Sequence[str]) -> Tensor:
+        return nn.functional.normalize(super().encode(batch))
 
     def batches(self, order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
         found: list[list[int]] = []

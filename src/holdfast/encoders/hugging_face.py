@@ -1,4 +1,4 @@
-"""Sentence encoders of Hugging Face, from a folder or from the hub: the mean over the tokens, of length one."""
+"""Sentence encoders of Hugging Face, from a folder or from the hub: the mean over the tokens."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class HuggingFaceText(TextEncoder):
     """
 
     def __init__(self, where: str) -> None:
-        self.name = f"text:{where}"
-        self._where = where
+        self._where = found_from_anywhere(where)
+        self.name = f"text:{self._where}"
 
     @cached_property
     def folder(self) -> Path:
@@ -72,7 +72,8 @@ class _MeanOverTokens(nn.Module):
     def forward(self, tokens: Mapping[str, Tensor]) -> Tensor:
         hidden = self.model(**tokens).last_hidden_state.float()
         mask = tokens["attention_mask"][..., None].float()
-        return nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1).clamp_min(1e-9))
+        mean: Tensor = (hidden * mask).sum(1) / mask.sum(1).clamp_min(1e-9)
+        return mean
 
 
 def transformers() -> Any:
@@ -99,6 +100,11 @@ def load_model(folder: Path) -> nn.Module:
         if drawn:
             library.utils.logging.enable_progress_bar()
     return model
+
+
+def found_from_anywhere(where: str) -> str:
+    """A folder by its full name, which stands in the recipe of a run; a name on the hub as it is."""
+    return str(Path(where).absolute()) if Path(where).is_dir() else where
 
 
 def model_folder(where: str) -> Path:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.encoders.base import ImageEncoder
-from holdfast.encoders.hugging_face import load_model, model_folder, settings_in, weights_in
+from holdfast.encoders.hugging_face import found_from_anywhere, load_model, model_folder, settings_in, weights_in
 
 
 class HuggingFaceVision(ImageEncoder):
@@ -23,8 +23,8 @@ class HuggingFaceVision(ImageEncoder):
     """
 
     def __init__(self, where: str) -> None:
-        self.name = f"image:{where}"
-        self._where = where
+        self._where = found_from_anywhere(where)
+        self.name = f"image:{self._where}"
         said = settings_in(self.folder, "preprocessor_config.json")
         if said.get("do_normalize", True):
             self.mean = tuple(said.get("image_mean", self.mean))

@@ -12,6 +12,7 @@ from holdfast import HoldfastError, Run
 from holdfast.cli.commands import app
 from holdfast.data import read, read_inputs
 from holdfast.data.display import Display
+from holdfast.data.encode import fit_block
 
 
 @pytest.fixture
@@ -56,6 +57,8 @@ def test_features_of_a_file_are_learned_from_instead_of_the_columns(data):
 def test_features_are_centred_and_scaled_by_what_the_training_rows_have(data):
     rows, _ = read(data / "table.csv", label="label", features=data / "features.npy")
     assert torch.allclose(rows.x.mean(0), torch.zeros(4), atol=1e-5)
+    assert rows.x.square().sum(1).mean() == pytest.approx(4, rel=1e-3)
+    assert fit_block(np.random.default_rng(0).normal(size=(500, 90)))["scale"] == pytest.approx(3, rel=0.02)
     np.save(data / "two.npy", np.load(data / "features.npy")[:2])
     pd.read_csv(data / "table.csv").head(2).to_csv(data / "two.csv", index=False)
     x, _ = read_inputs(data / "two.csv", rows.recipe, features=data / "two.npy")

@@ -256,7 +256,7 @@ def _encode_text(
         counter.idf_ = np.asarray(spec["idf"], dtype=np.float32)
         blocks.append(counter.transform(np.array([*names, ""], dtype=object)[codes]).toarray())
     if "encoder" in spec:
-        # The last row answers for -1, the code of a missing text.
+        # The last row answers for -1, the code of a missing text: the mean of all, which says nothing.
         block = np.zeros((len(names) + 1, spec["encoder"]["size"]), dtype=np.float32)
         if names:
             block[:-1] = encode_texts(names, spec["encoder"], progress)

@@ -22,12 +22,18 @@ from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
 
 Block = NDArray[np.float32]
+AS_NUMBERS = 10
+"""Standardised numbers of a table that a block of features weighs as much as."""
 
 
 def fit_block(values: Block) -> dict[str, Any]:
-    """How features are centred and scaled: each around its mean, all by one factor, which keeps their proportions."""
+    """How features are centred and scaled: each around its mean, all by one factor, which keeps their proportions.
+
+    Rows are about as long as ten numbers of a table, however many features there are. Shorter ones are learned too
+    slowly from a few hundred rows, longer ones drown the words beside them: docs/encoders.md.
+    """
     mean = values.mean(0, dtype=np.float64)
-    spread = float(np.sqrt(values.var(0, dtype=np.float64).mean()))
+    spread = float(np.sqrt(values.var(0, dtype=np.float64).sum() / min(values.shape[1], AS_NUMBERS)))
     return {"mean": mean.tolist(), "scale": spread if spread > 0 else 1.0}
 
 
@@ -48,7 +54,8 @@ def encoder_in(recipe: Mapping[str, Any]) -> str | None:
 def fit_texts(names: Sequence[str], encoder: str, progress: MakeProgress = silent) -> dict[str, Any]:
     """The part of a recipe for a column of text."""
     reader = _for_texts(encoder)
-    return {"name": reader.name, "size": features(reader, texts(names), progress).shape[1]}
+    found = features(reader, texts(names), progress)
+    return {"name": reader.name, "size": found.shape[1], **fit_block(found)}
 
 
 def encode_texts(names: Sequence[str], spec: Mapping[str, Any], progress: MakeProgress = silent) -> Block:

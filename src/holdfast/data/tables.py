@@ -40,8 +40,8 @@ def read(
     """The rows of a table.
 
     Numbers are standardised, gaps in them filled with the median and marked in a column of their own; words
-    with few distinct values are one-hot; free text is TF-IDF; columns of identifiers are dropped, and the
-    first whose values all differ names the rows.
+    with few distinct values are one-hot; free text is TF-IDF, and the features of an encoder beside it; lists of
+    numbers are features; columns of identifiers are dropped, and the first whose values all differ names the rows.
 
     Parameters
     ----------

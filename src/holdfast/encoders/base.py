@@ -87,7 +87,7 @@ class Encoder(ABC):
 
 
 class TextEncoder(Encoder):
-    """Base of the encoders of texts. Their features have length one, as a row of word counts (TF-IDF) has."""
+    """Base of the encoders of texts. Their features have length one, whatever the length of the text."""
 
     unit = "texts"
     budget = 2048

@@ -131,7 +131,7 @@ def test_numbers_far_from_what_others_expect_are_replaced():
 
 
 def test_wrong_numbers_hardly_pull_what_others_expect():
-    """All of them too large: with Huber's limit of one the expectation rises, near the absolute error it hardly does."""
+    """All of them too large: with a limit of one the expectation rises, near the absolute error it hardly does."""
     source = torch.Generator().manual_seed(0)
     x = torch.randn(800, 5, generator=source)
     truth = (x @ torch.tensor([1.0, -1.0, 0.5, 0.0, 0.2]))[:, None]

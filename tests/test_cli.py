@@ -265,7 +265,7 @@ class Evil:
         (None, ["--label", "income", "--method", "crst"], "did you mean crust"),
         (None, ["--label", "income", "--method", "crust", "--set", "fraction=1.5"], r"(0, 1], not 1.5"),
         (None, ["--label", "income", "--set", "colour=red"], "colour"),
-        (None, ["--label", "income", "--batch-size", "999"], "fewer than a batch of 999"),
+        (None, ["--label", "income", "--batch-size", "999", "--quiet"], "fewer than a batch of 999"),
         (None, ["--label", "income", "--net", "resnet99"], "resnet99"),
         (None, ["--label", "income", "--lr", "-1"], "must be positive"),
         (None, ["--label", "income", "--schedule", "wavy"], "no schedule is called"),

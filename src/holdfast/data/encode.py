@@ -59,8 +59,8 @@ def fit_texts(names: Sequence[str], encoder: str, progress: MakeProgress = silen
 
 
 def encode_texts(names: Sequence[str], spec: Mapping[str, Any], progress: MakeProgress = silent) -> Block:
-    """(N, size) features of texts by such a part, as long as the word counts beside them."""
-    return features(_for_texts(spec["name"]), texts(names), progress)
+    """(N, size) features of texts by such a part."""
+    return scaled(features(_for_texts(spec["name"]), texts(names), progress), spec)
 
 
 def _for_texts(name: str) -> TextEncoder:

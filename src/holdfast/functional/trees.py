@@ -12,7 +12,8 @@ from torch import Tensor
 
 Array = NDArray[Any]
 
-ITERATIONS = 100
+ITERATIONS, RATE, LEAVES = 50, 0.2, 15
+"""Half the usual trees, each half as large and learning twice as fast: as good an opinion in half the time."""
 SCARCE = 10
 """Rows of the rarest class from which on a tenth of the rows can be withheld to stop by."""
 
@@ -55,6 +56,11 @@ def _trained(x: Array, y: Array, categorical: Array | None) -> tuple[Tensor, Cal
 
     stops = int(counts.min()) >= SCARCE
     trees = HistGradientBoostingClassifier(
-        max_iter=ITERATIONS, early_stopping=stops, categorical_features=categorical, random_state=0
+        learning_rate=RATE,
+        max_iter=ITERATIONS,
+        max_leaf_nodes=LEAVES,
+        early_stopping=stops,
+        categorical_features=categorical,
+        random_state=0,
     ).fit(x, y)
     return known, lambda asked: torch.from_numpy(trees.predict_proba(asked)).float()

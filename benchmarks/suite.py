@@ -111,12 +111,12 @@ CASES: dict[str, Case] = {
     "digits_40": Case(digits, chosen=True),
     "adult_20": Case(partial(table, name="adult.csv.gz", label="income >50K", rate=0.2), chosen=True),
     "adult_one_sided_30": Case(partial(table, name="adult.csv.gz", label="income >50K", rate=0.3, smaller=True)),
-    "amazon_20": Case(partial(table, name="amazon_reviews.csv.gz", label="Positive", rate=0.2)),
-    "news_people": Case(news),
-    "features_1_person": Case(partial(people, worst_of=1)),
-    "features_10_people": Case(partial(people, worst_of=10)),
+    "amazon_20": Case(partial(table, name="amazon_reviews.csv.gz", label="Positive", rate=0.2), chosen=True),
+    "news_people": Case(news, chosen=True),
+    "features_1_person": Case(partial(people, worst_of=1), chosen=True),
+    "features_10_people": Case(partial(people, worst_of=10), chosen=True),
     "features_30_people": Case(partial(people, worst_of=30), chosen=True),
-    "adult_clean": Case(partial(table, name="adult.csv.gz", label="income >50K", rate=0.0)),
+    "adult_clean": Case(partial(table, name="adult.csv.gz", label="income >50K", rate=0.0), chosen=True),
     "fashion_symmetric_20": Case(
         partial(images, name="fashion_mnist.npz", kind="symmetric", rate=0.2), quick=False, net="mlp", chosen=True
     ),

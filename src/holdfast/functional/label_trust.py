@@ -21,10 +21,12 @@ ROUNDS = 30
 """Of expectation maximisation, started from few wrong labels."""
 SAMPLE = 20_000
 """Rows on which the sharpness is sought."""
-SHARPNESS = (2.1, 5.0)
+SHARPNESS = (2.3, 5.0)
 """Bounds of the power to which evidence is raised. The likelihood of the given labels cannot find it: soft evidence and
-no noise explain them as well as sharp evidence and much noise. From 2.1 on is an assumption: true classes are nearly a
+no noise explain them as well as sharp evidence and much noise. From 2.3 on is an assumption: true classes are nearly a
 function of the input, so that most of the doubt of a network trained on noisy labels is noise."""
+ASSUMED = (0.5, 1.0, 2.0)
+"""Evidence may be half as sharp as it is taken to be, or twice: trust is the mean of what follows from each."""
 JOINED, HALVINGS = (0.5, 10.0), 10
 """Bounds of the power that joined evidence is raised to, and how often they are halved in search of it."""
 LISTENED = 0.9
@@ -65,8 +67,13 @@ def label_trust(expected: Tensor, y: Tensor) -> Trust:
     >>> label_trust(expected, torch.tensor([0] * 29 + [1] * 31)).right(torch.tensor([0] * 29 + [1] * 31))[29] < 0.1
     tensor(True)
     """
+    return trust_in(_sharpened(expected, y), y)
+
+
+def _sharpened(expected: Tensor, y: Tensor) -> Tensor:
+    """(N, C) evidence about true classes, from what a network that learnt from noisy labels expects."""
     logs = _denoised_logs(expected)
-    return trust_in((logs * _sharpness(logs, y)).softmax(1), y)
+    return (logs * _sharpness(logs, y)).softmax(1)
 
 
 def _sharpness(logs: Tensor, y: Tensor) -> float:
@@ -81,11 +88,26 @@ def _sharpness(logs: Tensor, y: Tensor) -> float:
 
 
 def trust_in(evidence: Tensor, y: Tensor) -> Trust:
-    """The same from evidence that is as sharp as it should be.
+    """The same from evidence about true classes, whether it is half as sharp as it seems, as sharp, or twice as sharp.
 
     Shape: evidence (N, C) probabilities of the true classes, y (N,).
     """
     evidence = evidence.double()
+    posterior, transition = torch.zeros_like(evidence), evidence.new_zeros(evidence.shape[1], evidence.shape[1])
+    for power in ASSUMED:
+        part = trust_at(evidence, y, power)
+        posterior += part.posterior / len(ASSUMED)
+        transition += part.transition / len(ASSUMED)
+    return Trust(posterior, transition, evidence)
+
+
+def trust_at(evidence: Tensor, y: Tensor, power: float = 1.0) -> Trust:
+    """The same at one sharpness: evidence raised to a power is taken at its word.
+
+    Shape: evidence (N, C) probabilities of the true classes, y (N,).
+    """
+    evidence = evidence.double() ** power
+    evidence = evidence / evidence.sum(1, keepdim=True)
     transition = fit_transition(evidence, y)
     return Trust(bayes(evidence, y, transition), transition, evidence)
 
@@ -101,7 +123,7 @@ def joined_evidence(held_out: Tensor, others: Sequence[Tensor], y: Tensor) -> Te
 
     Shape: held_out (N, C) and each other (N, C) probabilities, y (N,) -> (N, C).
     """
-    rate = 1 - float(label_trust(held_out, y).right(y).mean())
+    rate = 1 - float(trust_at(_sharpened(held_out, y), y).right(y).mean())
     agreement = (held_out.argmax(1) == y).double().mean()
     heard = [other for other in others if (other.argmax(1) == y).double().mean() >= LISTENED * agreement]
     logs = _denoised_logs(torch.stack([each.double() for each in (held_out, *heard)]).mean(0))
@@ -109,7 +131,7 @@ def joined_evidence(held_out: Tensor, others: Sequence[Tensor], y: Tensor) -> Te
     low, high = JOINED
     for _ in range(HALVINGS):
         middle = (low * high) ** 0.5
-        found = trust_in((some * middle).softmax(1), given).right(given)
+        found = trust_at((some * middle).softmax(1), given).right(given)
         low, high = (middle, high) if 1 - float(found.mean()) < rate else (low, middle)
     power = float((low * high) ** 0.5)
     return (logs * power).softmax(1)

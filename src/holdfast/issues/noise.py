@@ -12,11 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.functional.label_trust import Trust, bayes, fit_transition, trust_in
+from holdfast.functional.label_trust import ASSUMED, Trust, bayes, fit_transition, trust_at
 
 DRAWS = 40
-SHARPNESS = (0.5, 2.0)
-"""How sharp evidence is taken to be is an assumption; intervals reach from half of it to twice."""
 ROUNDS = 3
 """Of expectation maximisation in each draw, from the matrix of all rows."""
 INTERVAL = (0.025, 0.975)
@@ -54,7 +52,7 @@ def noise_of(trust: Trust, y: Tensor, names: Sequence[str], seed: int = 0) -> No
     wrong = 1 - trust.right(y)
     count = torch.bincount(y, minlength=classes)
     own = _by_class(wrong, y, classes) / count.clamp_min(1)
-    drawn = [_draws(trust_in(_sharpened(trust.evidence, power), y), y, classes, seed) for power in SHARPNESS]
+    drawn = [_draws(trust_at(trust.evidence, y, power), y, classes, seed) for power in (min(ASSUMED), max(ASSUMED))]
     (least, most), (low, high), (low_matrix, high_matrix) = (_interval(parts) for parts in zip(*drawn, strict=True))
     table = pd.DataFrame(
         {
@@ -69,10 +67,6 @@ def noise_of(trust: Trust, y: Tensor, names: Sequence[str], seed: int = 0) -> No
     return Noise(
         (rate, min(rate, float(least)), max(rate, float(most))), table, trust.transition, low_matrix, high_matrix
     )
-
-
-def _sharpened(evidence: Tensor, power: float) -> Tensor:
-    return (evidence.clamp_min(1e-12).log() * power).softmax(1)
 
 
 def _draws(trust: Trust, y: Tensor, classes: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,8 +10,8 @@ from torch.optim import Adam
 from holdfast import Feed, HoldfastError, Method, Rows, Run, SecondOpinion, check_method, fit
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
 from holdfast.feed import usual_batch
+from holdfast.functional.held_out import stratified_folds
 from holdfast.functional.label_trust import joined_evidence, label_trust, trust_in
-from holdfast.functional.row_randomness import row_uniforms
 from holdfast.functional.trees import tree_opinions
 from holdfast.noise import symmetric
 from holdfast.progress import Silent
@@ -59,10 +59,10 @@ def test_no_network_speaks_of_a_row_that_it_was_trained_on():
 
     feed.__class__ = Watched
     cross_fit(feed, nets, lambda p: Adam(p, 1e-2), 2, Silent())
-    order = row_uniforms(400, 3, -1).argsort()
+    fold = stratified_folds(rows.y, FOLDS, 3)
     for number, net in enumerate(nets):
         asked = seen[number]
-        assert sorted(asked.tolist()) == sorted(order[number::FOLDS].tolist())
+        assert sorted(asked.tolist()) == (fold == number).nonzero()[:, 0].tolist()
         assert not set(torch.cat(net.trained).tolist()) & set(rows.x[asked, 0].tolist())
         assert len(set(torch.cat(net.trained).tolist())) == 300
     assert len(seen) == 2 * FOLDS + 1  # and once all rows, for their neighbours

@@ -21,8 +21,8 @@ from holdfast.cli import app
 from holdfast.data.display import Display
 from holdfast.data.source import Source
 from holdfast.evidence import FOLDS, NEAR, cross_fit
+from holdfast.functional.held_out import stratified_folds
 from holdfast.functional.label_trust import further_evidence, label_trust, trust_in
-from holdfast.functional.row_randomness import row_uniforms
 from holdfast.noise import symmetric
 from holdfast.progress import Silent
 from holdfast.report import write_report
@@ -162,8 +162,7 @@ def test_test_rows_are_asked_after_the_same_epochs():
     x, more = torch.randn(240, 4, generator=source), torch.randn(50, 4, generator=source)
     y = (x @ torch.tensor([1.0, -1.0, 0.5, 0.2]))[:, None] + 0.5 * torch.randn(240, 1, generator=source)
     feed, nets, epochs = Feed(Rows(x, y), batch_size=8, seed=5), [small(1) for _ in range(FOLDS)], []
-    fold = torch.empty(240, dtype=torch.int64)
-    fold[row_uniforms(240, 5, -1).argsort()] = torch.arange(240) % FOLDS
+    fold = stratified_folds(y, FOLDS, 5)
 
     class Watching(Silent):
         def at(self, done, of):

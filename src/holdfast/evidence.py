@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 from holdfast.feed import Feed, inputs_of, outputs_on
+from holdfast.functional.held_out import stratified_folds
 from holdfast.functional.neighbours import neighbour_votes
-from holdfast.functional.row_randomness import row_uniforms
 from holdfast.functional.trees import tree_opinions
 from holdfast.method import Method
 from holdfast.methods.huber import Huber
@@ -69,8 +69,7 @@ def cross_fit(
     Outputs of the held-out rows of each fold -> evidence (N, q), and (M, q) about test rows.
     """
     task, model = feed.task, noise_model(feed.task)
-    fold = torch.empty(len(feed), dtype=torch.int64)
-    fold[row_uniforms(len(feed), feed.generator.initial_seed(), -1).argsort()] = torch.arange(len(feed)) % len(nets)
+    fold = stratified_folds(feed.y.cpu(), len(nets), feed.generator.initial_seed())
     methods, optimizers = [], []
     for net in nets:
         method = Method() if isinstance(task, Classification) else Huber(_bend(feed.y))

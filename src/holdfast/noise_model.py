@@ -149,9 +149,8 @@ class LabelNoise(NoiseModel):
         return further_evidence(further.cpu(), held_out.cpu(), y.cpu()).to(held_out)
 
     def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
-        """Half posterior, half what held-out networks expect, which is softer and smooths the posterior's mistakes."""
-        posterior = trust_in(evidence.joined.cpu(), y.cpu()).posterior
-        return (posterior.to(evidence.held_out) + evidence.held_out) / 2
+        """The posterior: what label and evidence say together, soft where they leave doubt."""
+        return trust_in(evidence.joined.cpu(), y.cpu()).posterior.to(evidence.joined)
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns

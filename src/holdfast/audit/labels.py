@@ -26,8 +26,6 @@ from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
 Array = NDArray[Any]
 KIND = "label"
 FOLDS = 5
-FEWEST = 5
-"""Rows of a class below which its labels are not judged: most folds have hardly seen it."""
 FAR = 4.0
 """Robust standard deviations beyond which a target is replaced before models are asked again."""
 TREES = "boosted trees"
@@ -136,8 +134,7 @@ def _classes(subject: Subject, asked: Opinions, trust: Trust, noise: Noise) -> F
     rows, names = subject.rows, np.asarray(subject.rows.classes, dtype=object)
     y = rows.y
     right = trust.right(y).clamp(0, 1).numpy()
-    few = torch.bincount(y, minlength=len(names))[y].numpy() < FEWEST
-    flag = (right < FLAGGED) & ~few
+    flag = right < FLAGGED
     rival = trust.rival(y).numpy()
     suggested = names[np.where(flag, rival, y.numpy())]
     why = [

@@ -20,7 +20,7 @@ class SecondOpinion(Method):
     longer predicts held-out *given* labels better (``holdfast.evidence``): ``q_i``, the out-of-fold opinion about row
     i. Joined with what networks expected of a row while they learnt it, and by Bayes' rule with a transition matrix T,
     it becomes a posterior, ``p_ic`` in proportion to ``q'_ic T[c, y_i]`` (``functional/label_trust.py``). The network
-    then trains on all rows towards ``(q_i + p_i) / 2``. For numbers ``q_i`` replaces the targets that lie far from it.
+    then trains on all rows towards ``p_i``. For numbers ``q_i`` replaces the targets that lie far from it.
 
     The noise rate is not given to it, and no clean label is needed.
 

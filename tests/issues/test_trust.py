@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_predict
 
 from holdfast import HoldfastError, find_label_issues
 from holdfast.functional import target_trust as of_targets
-from holdfast.functional.label_trust import bayes, fit_transition, trust_in
+from holdfast.functional.label_trust import ASSUMED, FEWEST, bayes, fit_transition, trust_at, trust_in
 from holdfast.issues import label_trust, noise_of, target_trust
 from holdfast.noise import realised_transition, symmetric
 
@@ -27,6 +27,14 @@ def simulated(n, classes=4, seed=0):
     matrix /= matrix.sum(1, keepdims=True)
     given = (matrix[truth].cumsum(1) > rng.random((n, 1))).argmax(1)
     return torch.from_numpy(evidence), torch.from_numpy(given), truth, matrix
+
+
+def trust_off(right, y, truth):
+    """How far trust lies from the share of right labels, in ten bins."""
+    right, correct = right.numpy(), y.numpy() == truth
+    place = np.minimum((right * 10).astype(int), 9)
+    apart = [abs(right[place == k].mean() - correct[place == k].mean()) * (place == k).mean() for k in np.unique(place)]
+    return sum(apart)
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +62,35 @@ def test_one_round_of_the_matrix_equals_loops():
 def test_the_matrix_is_found_where_the_evidence_is_right():
     evidence, y, _, matrix = simulated(20_000)
     assert np.abs(fit_transition(evidence, y, rounds=200).numpy() - matrix).max() < 0.03
+
+
+def test_trust_is_the_mean_over_how_sharp_evidence_may_be():
+    evidence, y, _, _ = simulated(500)
+    found = trust_in(evidence, y)
+    parts = [trust_at(evidence**power / (evidence**power).sum(1, keepdim=True), y) for power in ASSUMED]
+    torch.testing.assert_close(found.posterior, sum(part.posterior for part in parts) / len(parts))
+    torch.testing.assert_close(found.transition.sum(1), torch.ones(4, dtype=torch.float64))
+
+
+def test_trust_is_less_wrong_where_evidence_is_too_sharp_or_too_blunt():
+    """The worst of both is what the mean over them guards against."""
+    evidence, y, truth, _ = simulated(10_000)
+    alone, mean = [], []
+    for power in (0.5, 2.0):
+        other = evidence**power / (evidence**power).sum(1, keepdim=True)
+        alone.append(trust_off(trust_at(other, y).right(y), y, truth))
+        mean.append(trust_off(trust_in(other, y).right(y), y, truth))
+    assert max(mean) < max(alone) - 0.005
+
+
+def test_a_label_of_fewer_than_five_rows_is_taken_as_right():
+    evidence, y, _, _ = simulated(300)
+    evidence = torch.cat([evidence, torch.zeros(300, 1).double()], 1)
+    y[: FEWEST - 1] = 4
+    found = trust_in(evidence, y)
+    assert (found.right(y)[: FEWEST - 1] == 1).all()
+    y[FEWEST - 1] = 4
+    assert (trust_in(evidence, y).right(y)[:FEWEST] < 1).all()
 
 
 def test_labels_of_real_digits(digits):

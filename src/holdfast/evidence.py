@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 from holdfast.feed import Feed, inputs_of, outputs_on
+from holdfast.functional.held_out import held_out_loss
 from holdfast.functional.neighbours import neighbour_votes
+from holdfast.functional.posterior import noise_removal
 from holdfast.functional.row_randomness import row_uniforms
-from holdfast.functional.trees import tree_opinions
+from holdfast.functional.trees import opinions_of, trees_of_folds
 from holdfast.method import Method
 from holdfast.methods.huber import Huber
+from holdfast.nets.trees import ClassTrees, FoldTrees, NumberTrees, as_tensors
 from holdfast.noise_model import noise_model
 from holdfast.progress import Progress
 from holdfast.task import Classification
@@ -27,6 +31,8 @@ PATIENCE = 3
 """Epochs without a better held-out loss after which all of them stop."""
 WIDE = 256
 """Features times trees a round up to which boosted trees are asked too: they cost a fraction of a training then."""
+SHARES = np.linspace(0, 1, 21)
+"""Shares of the trees in predictions, from none to all, among which held-out labels choose."""
 BEND = 0.1
 """Where Huber's loss of numbers turns from squared to absolute, in widths of the middle half of the targets: nearly the
 absolute error, whose best prediction is a median. Further out, wrong targets pull predictions towards themselves."""
@@ -106,19 +112,19 @@ def cross_fit(
             break
     averaged = torch.stack([held_out for _, held_out in near]).mean(0)
     features = _features(feed, test)
-    trees = None if features is None else _better_trees(features, feed.y, fold, averaged)
-    if trees is not None:
-        averaged = (averaged + trees) / 2
-    votes = None if features is None or trees is not None else neighbour_votes(features[:rows], feed.y, task.outputs)
+    trees, opinions = (None, None) if features is None else _better_trees(features, feed.y, fold, averaged)
+    votes = None
+    if opinions is not None:
+        averaged = (averaged + opinions) / 2
+    elif features is not None and isinstance(task, Classification):
+        votes = neighbour_votes(features[:rows], feed.y, task.outputs)
     averaged, others = averaged.split([rows, further])
     joined = model.join(averaged, learning, votes, feed.y)
-    return Evidence(averaged, joined, model.further(others, averaged, feed.y) if further else None)
+    return Evidence(averaged, joined, model.further(others, averaged, feed.y) if further else None, trees)
 
 
 def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:
-    """(N + M, d) inputs, test rows last, where they are features of classes; the pixels of an image say too little."""
-    if not isinstance(feed.task, Classification):
-        return None
+    """(N + M, d) inputs, test rows last, where they are features; the pixels of an image say too little."""
     chunks = feed.chunks(torch.arange(len(feed)))
     first = next(chunks)[1]
     if first.dim() != 2:
@@ -126,14 +132,27 @@ def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:
     return torch.cat([first, *(x for _, x in chunks), *(() if test is None else inputs_of(test, feed.device))])
 
 
-def _better_trees(features: Tensor, y: Tensor, fold: Tensor, held_out: Tensor) -> Tensor | None:
-    """(N + M, C) what boosted trees expect, if they predict given labels of held-out rows better than networks do."""
-    rows, classes = len(y), held_out.shape[1]
-    if features.shape[1] * (1 if classes == 2 else classes) > WIDE:
-        return None
-    trees = tree_opinions(features[:rows], y, fold, classes, features[rows:])
-    losses = [-each[:rows].gather(1, y[:, None]).clamp_min(1e-6).log().mean() for each in (trees, held_out)]
-    return trees if losses[0] < losses[1] else None
+def _better_trees(
+    features: Tensor, y: Tensor, fold: Tensor, networks: Tensor
+) -> tuple[FoldTrees, Tensor] | tuple[None, None]:
+    """Boosted trees and what they expect, (N + M, q), if they predict held-out given labels better than networks do.
+
+    Their share beside a network is the one whose mean of both predicts held-out given labels best.
+    """
+    rows, outputs = len(y), networks.shape[1]
+    if features.shape[1] * (1 if outputs == 2 and not y.is_floating_point() else outputs) > WIDE:
+        return None, None
+    trained = trees_of_folds(features[:rows], y, fold, outputs)
+    opinions = opinions_of(trained, features[:rows], fold, features[rows:])
+    given, trees, others = y.cpu().numpy(), opinions[:rows].cpu().numpy(), networks[:rows].cpu().numpy()
+    losses = [held_out_loss(share * trees + (1 - share) * others, given) for share in SHARES]
+    if losses[-1] >= losses[0]:
+        return None, None
+    share = torch.tensor(float(SHARES[int(np.argmin(losses))]))
+    members = [as_tensors(each) for each in trained]
+    if y.is_floating_point():
+        return NumberTrees(members, share), opinions
+    return ClassTrees(members, share, noise_removal(opinions[:rows].cpu())), opinions
 
 
 def _bend(y: Tensor) -> float:

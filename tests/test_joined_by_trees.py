@@ -42,7 +42,7 @@ def test_trees_join_where_they_predict_held_out_labels_better(folder):
     run, test = Run.load(folder), stripes(300, 1, 0.0)
     assert isinstance(run.net, WithTrees)
     assert float(run.net.trees.share) > 0.5
-    assert run.joined.startswith("boosted trees predict held-out labels better than the network; they join it")
+    assert run.joined.startswith("held-out labels are predicted better with boosted trees; they join the network")
     accuracy = (run.predict(test.x) == np.array(["a", "b"])[test.y]).mean()
     assert accuracy == pytest.approx(run.score)
     alone = (run.net.net(test.x).argmax(1) == test.y).double().mean()
@@ -126,7 +126,7 @@ def test_pages_about_such_a_run(folder, tmp_path):
     diagnosis = diagnose(run, stripes(), examples=10)
     assert np.isfinite(diagnosis.losses).all()
     write_report(run, tmp_path / "report.html")
-    assert "boosted trees predict held-out labels better" in (tmp_path / "report.html").read_text()
+    assert "predicted better with boosted trees" in (tmp_path / "report.html").read_text()
 
 
 def test_a_stack_has_the_trees_of_its_member():
@@ -146,7 +146,7 @@ def test_numbers_that_trees_predict_better():
         np.abs(found - truth.numpy()).mean() for found in (run.predict(x), run.net.net(x).detach().numpy())
     )
     assert missed < 0.6 * alone
-    assert run.joined.startswith("boosted trees predict held-out targets better")
+    assert run.joined.startswith("held-out targets are predicted better")
     assert run.issue_table()["flag"][::7].mean() > 0.95
 
 
@@ -159,7 +159,7 @@ def test_the_command_line_says_so_and_predicts_with_them(tmp_path):
     words = ["fit", str(tmp_path / "table.csv"), "--label", "label", "--epochs", "3", "--quiet", "--out", str(out)]
     said = CliRunner().invoke(app, words)
     assert said.exit_code == 0, said.output
-    assert "they join it" in " ".join(said.output.split())
+    assert "they join the network" in " ".join(said.output.split())
     told = CliRunner().invoke(app, ["predict", str(out), str(more), "--out", str(tmp_path / "predicted.csv")])
     assert told.exit_code == 0, told.output
     right = pd.read_csv(tmp_path / "predicted.csv")["prediction"] == [rows.classes[k] for k in rows.truth]

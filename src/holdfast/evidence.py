@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 from holdfast.feed import Feed, inputs_of, outputs_on
-from holdfast.functional.held_out import held_out_loss
+from holdfast.functional.held_out import Array, held_out_loss
 from holdfast.functional.neighbours import neighbour_votes
 from holdfast.functional.posterior import noise_removal
 from holdfast.functional.row_randomness import row_uniforms
@@ -60,7 +60,8 @@ def cross_fit(
     clean label nor the noise rate is needed to stop in time. Outputs of the epochs nearest to the best are averaged,
     and so are, up to the best, those that networks made in training of the rows that they do see. Where inputs are
     features, there is a third source: boosted trees, if they predict held-out labels better than networks do, as they
-    often do for tables, else the labels of each row's neighbours.
+    often do for tables, else the labels of each row's neighbours. Trees are heard for numbers too, where both together
+    predict better than networks alone.
 
     Parameters
     ----------
@@ -114,8 +115,8 @@ def cross_fit(
     features = _features(feed, test)
     trees, opinions = (None, None) if features is None else _better_trees(features, feed.y, fold, averaged)
     votes = None
-    if opinions is not None:
-        averaged = (averaged + opinions) / 2
+    if trees is not None and opinions is not None:
+        averaged = torch.lerp(averaged, opinions, min(0.5, float(trees.share)))
     elif features is not None and isinstance(task, Classification):
         votes = neighbour_votes(features[:rows], feed.y, task.outputs)
     averaged, others = averaged.split([rows, further])
@@ -135,24 +136,34 @@ def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:
 def _better_trees(
     features: Tensor, y: Tensor, fold: Tensor, networks: Tensor
 ) -> tuple[FoldTrees, Tensor] | tuple[None, None]:
-    """Boosted trees and what they expect, (N + M, q), if they predict held-out given labels better than networks do.
+    """Boosted trees and what they expect, (N + M, q), if held-out given labels are predicted better with them.
 
-    Their share beside a network is the one whose mean of both predicts held-out given labels best.
+    Their share is the one whose mean of both predicts those labels best. For classes trees must be better alone, else
+    neighbours are asked in their place. Trees for numbers, which expect steps, are seldom better alone and often so
+    together with a network.
     """
-    rows, outputs = len(y), networks.shape[1]
-    if features.shape[1] * (1 if outputs == 2 and not y.is_floating_point() else outputs) > WIDE:
+    rows, outputs, numbers = len(y), networks.shape[1], y.is_floating_point()
+    if features.shape[1] * (1 if outputs == 2 and not numbers else outputs) > WIDE:
         return None, None
     trained = trees_of_folds(features[:rows], y, fold, outputs)
     opinions = opinions_of(trained, features[:rows], fold, features[rows:])
+    loss = _capped_miss if numbers else held_out_loss
     given, trees, others = y.cpu().numpy(), opinions[:rows].cpu().numpy(), networks[:rows].cpu().numpy()
-    losses = [held_out_loss(share * trees + (1 - share) * others, given) for share in SHARES]
-    if losses[-1] >= losses[0]:
+    losses = [loss(share * trees + (1 - share) * others, given) for share in SHARES]
+    best = int(np.argmin(losses))
+    if best == 0 or not (numbers or losses[-1] < losses[0]):
         return None, None
-    share = torch.tensor(float(SHARES[int(np.argmin(losses))]))
-    members = [as_tensors(each) for each in trained]
-    if y.is_floating_point():
+    share, members = torch.tensor(float(SHARES[best])), [as_tensors(each) for each in trained]
+    if numbers:
         return NumberTrees(members, share), opinions
     return ClassTrees(members, share, noise_removal(opinions[:rows].cpu())), opinions
+
+
+def _capped_miss(expected: Array, given: Array) -> float:
+    """Mean absolute miss, of which none counts for more than targets usually lie from their median: that of a wrong
+    target has no bound."""
+    usual = np.median(np.abs(given - np.median(given, axis=0)), axis=0)
+    return float(np.minimum(np.abs(expected - given), np.where(usual > 0, usual, np.inf)).mean())
 
 
 def _bend(y: Tensor) -> float:

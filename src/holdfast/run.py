@@ -163,7 +163,7 @@ class Run:
             return ""
         share, what = float(self.history["trees"].iloc[-1]), "labels" if self.classes is not None else "targets"
         return (
-            f"boosted trees predict held-out {what} better than the network; they join it with a share of {share:.0%}"
+            f"held-out {what} are predicted better with boosted trees; they join the network, their share {share:.0%}"
         )
 
     @property

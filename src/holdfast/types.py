@@ -100,7 +100,7 @@ class Evidence(NamedTuple):
     test: Tensor | None = None
     """(M, q) evidence about the true labels of test rows, where these are to be judged too."""
     trees: nn.Module | None = None
-    """Boosted trees, where they predict held-out labels better than networks do (``nets.trees.FoldTrees``)."""
+    """Boosted trees, where held-out labels are predicted better with them (``nets.trees.FoldTrees``)."""
 
 
 class Verdict(NamedTuple):

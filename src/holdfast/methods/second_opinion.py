@@ -23,8 +23,8 @@ class SecondOpinion(Method):
     it becomes a posterior, ``p_ic`` in proportion to ``q'_ic T[c, y_i]`` (``functional/label_trust.py``). The network
     then trains on all rows towards ``(q_i + p_i) / 2``. For numbers ``q_i`` replaces the targets that lie far from it.
 
-    Where boosted trees predict held-out given labels better than the networks of the folds, as for many tables, the
-    trees of the folds join the network in what is predicted, with the share that predicts those labels best.
+    Where held-out given labels are predicted better with boosted trees, as for many tables, the trees of the folds join
+    the network in what is predicted, with the share that predicts those labels best.
 
     The noise rate is not given to it, and no clean label is needed.
 

@@ -179,3 +179,12 @@ def test_a_network_of_its_own_with_parts_of_that_name_is_not_taken_for_one(tmp_p
     fit(stripes(), Method(), net, epochs=1, out=tmp_path / "run")
     other = nn.ModuleDict({"trees": nn.Linear(4, 2)})
     assert Run.load(tmp_path / "run", other).net is other
+
+
+@pytest.mark.parametrize("rows", [2, 39, 45])
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_few_rows_are_no_obstacle(rows, numbers):
+    x = torch.rand(rows, 3, generator=torch.Generator().manual_seed(0))
+    y = x[:, :1].floor() if numbers else torch.zeros(rows, dtype=torch.int64)
+    run = fit(Rows(x, y) if numbers else Rows(x, y, ("a", "b", "c")), net="mlp", epochs=1)
+    assert torch.isfinite(run.outputs(x)).all()

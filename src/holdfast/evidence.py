@@ -31,6 +31,8 @@ PATIENCE = 3
 """Epochs without a better held-out loss after which all of them stop."""
 WIDE = 256
 """Features times trees a round up to which boosted trees are asked too: they cost a fraction of a training then."""
+FEW = 40
+"""Rows below which they are not: a leaf has at least 20."""
 SHARES = np.linspace(0, 1, 21)
 """Shares of the trees in predictions, from none to all, among which held-out labels choose."""
 BEND = 0.1
@@ -143,7 +145,7 @@ def _better_trees(
     together with a network.
     """
     rows, outputs, numbers = len(y), networks.shape[1], y.is_floating_point()
-    if features.shape[1] * (1 if outputs == 2 and not numbers else outputs) > WIDE:
+    if rows < FEW or features.shape[1] * (1 if outputs == 2 and not numbers else outputs) > WIDE:
         return None, None
     trained = trees_of_folds(features[:rows], y, fold, outputs)
     opinions = opinions_of(trained, features[:rows], fold, features[rows:])

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import Dataset
 
 from holdfast.feed import Feed, inputs_of, outputs_on
-from holdfast.functional.held_out import stratified_folds
+from holdfast.functional.held_out import Array, held_out_loss, stratified_folds
 from holdfast.functional.neighbours import neighbour_votes
-from holdfast.functional.trees import tree_opinions
+from holdfast.functional.posterior import noise_removal
+from holdfast.functional.trees import opinions_of, trees_of_folds
 from holdfast.method import Method
 from holdfast.methods.huber import Huber
+from holdfast.nets.trees import ClassTrees, FoldTrees, NumberTrees, as_tensors
 from holdfast.noise_model import noise_model
 from holdfast.progress import Progress
 from holdfast.task import Classification
@@ -27,6 +30,10 @@ PATIENCE = 3
 """Epochs without a better held-out loss after which all of them stop."""
 WIDE = 256
 """Features times trees a round up to which boosted trees are asked too: they cost a fraction of a training then."""
+FEW = 40
+"""Rows below which they are not: a leaf has at least 20."""
+SHARES = np.linspace(0, 1, 21)
+"""Shares of the trees in predictions, from none to all, among which held-out labels choose."""
 BEND = 0.1
 """Where Huber's loss of numbers turns from squared to absolute, in widths of the middle half of the targets: nearly the
 absolute error, whose best prediction is a median. Further out, wrong targets pull predictions towards themselves."""
@@ -54,7 +61,8 @@ def cross_fit(
     clean label nor the noise rate is needed to stop in time. Outputs of the epochs nearest to the best are averaged,
     and so are, up to the best, those that networks made in training of the rows that they do see. Where inputs are
     features, there is a third source: boosted trees, if they predict held-out labels better than networks do, as they
-    often do for tables, else the labels of each row's neighbours.
+    often do for tables, else the labels of each row's neighbours. Trees are heard for numbers too, where both together
+    predict better than networks alone.
 
     Parameters
     ----------
@@ -105,19 +113,19 @@ def cross_fit(
             break
     averaged = torch.stack([held_out for _, held_out in near]).mean(0)
     features = _features(feed, test)
-    trees = None if features is None else _better_trees(features, feed.y, fold, averaged)
-    if trees is not None:
-        averaged = (averaged + trees) / 2
-    votes = None if features is None or trees is not None else neighbour_votes(features[:rows], feed.y, task.outputs)
+    trees, opinions = (None, None) if features is None else _better_trees(features, feed.y, fold, averaged)
+    votes = None
+    if trees is not None and opinions is not None:
+        averaged = torch.lerp(averaged, opinions, min(0.5, float(trees.share)))
+    elif features is not None and isinstance(task, Classification):
+        votes = neighbour_votes(features[:rows], feed.y, task.outputs)
     averaged, others = averaged.split([rows, further])
     joined = model.join(averaged, learning, votes, feed.y)
-    return Evidence(averaged, joined, model.further(others, averaged, feed.y) if further else None)
+    return Evidence(averaged, joined, model.further(others, averaged, feed.y) if further else None, trees)
 
 
 def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:
-    """(N + M, d) inputs, test rows last, where they are features of classes; the pixels of an image say too little."""
-    if not isinstance(feed.task, Classification):
-        return None
+    """(N + M, d) inputs, test rows last, where they are features; the pixels of an image say too little."""
     chunks = feed.chunks(torch.arange(len(feed)))
     first = next(chunks)[1]
     if first.dim() != 2:
@@ -125,14 +133,37 @@ def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:
     return torch.cat([first, *(x for _, x in chunks), *(() if test is None else inputs_of(test, feed.device))])
 
 
-def _better_trees(features: Tensor, y: Tensor, fold: Tensor, held_out: Tensor) -> Tensor | None:
-    """(N + M, C) what boosted trees expect, if they predict given labels of held-out rows better than networks do."""
-    rows, classes = len(y), held_out.shape[1]
-    if features.shape[1] * (1 if classes == 2 else classes) > WIDE:
-        return None
-    trees = tree_opinions(features[:rows], y, fold, classes, features[rows:])
-    losses = [-each[:rows].gather(1, y[:, None]).clamp_min(1e-6).log().mean() for each in (trees, held_out)]
-    return trees if losses[0] < losses[1] else None
+def _better_trees(
+    features: Tensor, y: Tensor, fold: Tensor, networks: Tensor
+) -> tuple[FoldTrees, Tensor] | tuple[None, None]:
+    """Boosted trees and what they expect, (N + M, q), if held-out given labels are predicted better with them.
+
+    Their share is the one whose mean of both predicts those labels best. For classes trees must be better alone, else
+    neighbours are asked in their place. Trees for numbers, which expect steps, are seldom better alone and often so
+    together with a network.
+    """
+    rows, outputs, numbers = len(y), networks.shape[1], y.is_floating_point()
+    if rows < FEW or features.shape[1] * (1 if outputs == 2 and not numbers else outputs) > WIDE:
+        return None, None
+    trained = trees_of_folds(features[:rows], y, fold, outputs)
+    opinions = opinions_of(trained, features[:rows], fold, features[rows:])
+    loss = _capped_miss if numbers else held_out_loss
+    given, trees, others = y.cpu().numpy(), opinions[:rows].cpu().numpy(), networks[:rows].cpu().numpy()
+    losses = [loss(share * trees + (1 - share) * others, given) for share in SHARES]
+    best = int(np.argmin(losses))
+    if best == 0 or not (numbers or losses[-1] < losses[0]):
+        return None, None
+    share, members = torch.tensor(float(SHARES[best])), [as_tensors(each) for each in trained]
+    if numbers:
+        return NumberTrees(members, share), opinions
+    return ClassTrees(members, share, noise_removal(opinions[:rows].cpu())), opinions
+
+
+def _capped_miss(expected: Array, given: Array) -> float:
+    """Mean absolute miss, of which none counts for more than targets usually lie from their median: that of a wrong
+    target has no bound."""
+    usual = np.median(np.abs(given - np.median(given, axis=0)), axis=0)
+    return float(np.minimum(np.abs(expected - given), np.where(usual > 0, usual, np.inf)).mean())
 
 
 def _bend(y: Tensor) -> float:

@@ -29,7 +29,7 @@ from holdfast.launch import check_devices, launch
 from holdfast.ledger import Ledger
 from holdfast.method import Method
 from holdfast.methods import DEFAULT, METHODS
-from holdfast.nets import build, load_body, reset_parameters
+from holdfast.nets import WithTrees, build, load_body, reset_parameters
 from holdfast.noise_model import noise_model
 from holdfast.progress import Progress, Silent
 from holdfast.ranks import get_ranks
@@ -37,7 +37,7 @@ from holdfast.reviewed import with_reviewed
 from holdfast.run import Run, pretrained_body
 from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.stop.rule import StopRule
-from holdfast.training import Training, bare, coverage, test_scores, weights_of
+from holdfast.training import Training, bare, coverage, weights_of
 from holdfast.types import Evidence
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
             line = {"epoch": float(epoch), "loss": loss, **coverage(plan, job.rows, model), **seconds}
             line |= judged
             if job.held_out is not None:
-                line |= test_scores(training, job.held_out)
+                line |= training.test_scores(job.held_out)
             if job.watch is not None and ranks.first:
                 line |= job.watch(epoch, job.method.predictor(training.nets))
             training.history.append(line)
@@ -293,6 +293,8 @@ def _fit_in_several(job: Job, progress: Progress) -> Run:
     job.nets[0].load_state_dict(net.state_dict())
     if run.net is net:
         run.net = job.nets[0]
+    elif isinstance(run.net, WithTrees):
+        run.net.net = job.nets[0]
     job.method.__dict__.update(method.__dict__)
     return cast(Run, run)
 
@@ -330,7 +332,8 @@ def _prepare(job: Job) -> Training:
     fabric, method = _fabric(job.engine), job.method
     feed = Feed(job.rows, device=fabric.device, **job.feeding)
     if job.evidence is not None:
-        feed.evidence = Evidence(*(each.to(feed.device) for each in job.evidence[:2]))  # a method sees training rows
+        held_out, joined = (each.to(feed.device) for each in job.evidence[:2])
+        feed.evidence = Evidence(held_out, joined, trees=job.evidence.trees)  # a method sees training rows alone
     nets = [fabric.to_device(net).train() for net in job.nets]
     method.begin(nets, feed)
     fabric.to_device(method)

@@ -21,6 +21,7 @@ from holdfast.feed import evaluate, inputs_of
 from holdfast.issues.find import ledger_table, ledger_trust, ranked, with_held_out
 from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
 from holdfast.nets import PROJECTED, build
+from holdfast.nets.trees import as_they_were, network_weights
 from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.task import Task, task_of
 
@@ -69,9 +70,7 @@ class Run:
     def load(cls, folder: str | Path, net: nn.Module | None = None) -> Run:
         """Read a finished run from its folder; a network that was given as a module must be given again."""
         run = cls.records(folder)
-        net = net or _rebuild(Path(folder), run.config)
-        net.load_state_dict(RunFolder(Path(folder)).weights())
-        run.net = net
+        run.net = as_they_were(net or _rebuild(Path(folder), run.config), RunFolder(Path(folder)).weights())
         return run
 
     @classmethod
@@ -156,6 +155,16 @@ class Run:
         true = self.history.get("test_true")
         known = "" if true is None else f", {float(true.iloc[self.best_epoch]):.4f} by true labels"
         return f"{self.score:.4f} by {by}{known}"
+
+    @property
+    def joined(self) -> str:
+        """Whether boosted trees predict together with the network, in words; empty where they do not."""
+        if "trees" not in self.history:
+            return ""
+        share, what = float(self.history["trees"].iloc[-1]), "labels" if self.classes is not None else "targets"
+        return (
+            f"held-out {what} are predicted better with boosted trees; they join the network, their share {share:.0%}"
+        )
 
     @property
     def _test(self) -> pd.Series[float]:
@@ -243,7 +252,7 @@ def pretrained_body(path: Path, rows: Rows) -> tuple[str | None, dict[str, Tenso
     config = RunFolder(path).config()
     if config.shape != rows.shape:
         raise HoldfastError(f"the run in {path} saw inputs of shape {config.shape}, these have {rows.shape}")
-    return config.net and config.net.removesuffix(PROJECTED), RunFolder(path).weights()
+    return config.net and config.net.removesuffix(PROJECTED), network_weights(RunFolder(path).weights())
 
 
 def _rebuild(path: Path, config: RunConfig) -> nn.Module:

@@ -16,6 +16,7 @@ from holdfast import checkpoint
 from holdfast.config import RunConfig
 from holdfast.errors import HoldfastError
 from holdfast.files import read_tensors, write_tensors, write_text, written_aside
+from holdfast.nets.trees import BESIDE, trees_among
 from holdfast.types import Evidence
 
 START = "start.safetensors"
@@ -89,10 +90,15 @@ class RunFolder:
 
     def write_evidence(self, evidence: Evidence) -> None:
         """What other networks say of each row; a run that goes on needs it again."""
-        write_tensors(self.path / EVIDENCE, {k: each for k, each in evidence._asdict().items() if each is not None})
+        opinions = {"held_out": evidence.held_out, "joined": evidence.joined, "test": evidence.test}
+        trees = {} if evidence.trees is None else evidence.trees.state_dict(prefix=BESIDE)
+        write_tensors(self.path / EVIDENCE, {k: each for k, each in opinions.items() if each is not None} | trees)
 
     def evidence(self) -> Evidence | None:
-        return Evidence(**read_tensors(self.path / EVIDENCE)[0]) if (self.path / EVIDENCE).exists() else None
+        if not (self.path / EVIDENCE).exists():
+            return None
+        tensors, _ = read_tensors(self.path / EVIDENCE)
+        return Evidence(tensors["held_out"], tensors["joined"], tensors.get("test"), trees_among(tensors))
 
     def write_start(self, weights: dict[str, Tensor]) -> None:
         """The weights that training began with."""

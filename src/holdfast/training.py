@@ -17,6 +17,7 @@ from holdfast.feed import Feed, outputs_of
 from holdfast.functional.schedules import Schedule
 from holdfast.ledger import Ledger
 from holdfast.method import Method, stage_at
+from holdfast.nets import WithTrees, without_trees
 from holdfast.noise_model import NoiseModel
 from holdfast.stop.rule import StopRule
 from holdfast.types import Epoch, Plan
@@ -47,6 +48,8 @@ class Training:
     """Why a stop rule has ended the training."""
     best: dict[str, Tensor] | None = None
     """The weights of the epoch that a stop rule takes for the best."""
+    _tree_opinion: Tensor | None = None
+    """What trees expect of the test rows, where they have joined the network: the same in each epoch."""
 
     def epoch(self, epoch: int, tick: Callable[[float], None]) -> tuple[float, Plan | None]:
         """Train for one epoch; the mean loss and what was trained on."""
@@ -78,22 +81,38 @@ class Training:
     def judge(self, number: int) -> dict[str, float]:
         """How far the network has gone and how well it fits the given labels, and what a stop rule makes of it."""
         distance, agreement = distance_from(self.start, bare(self.nets[0])), self.ledger.agreement()
-        line = {"distance": distance, "train": agreement}
+        net = self.method.predictor(self.nets)
+        joined = {"trees": float(net.trees.share)} if isinstance(net, WithTrees) else {}
+        line = {"distance": distance, "train": agreement, **joined}
         if self.stop is None:
             return line
-        net = self.method.predictor(self.nets)
         verdict = self.stop.judge(Epoch(number, self.epochs, distance, agreement, self.time), net, self.feed)
         best, self.stopped = self.feed.ranks.objects((verdict.best, verdict.stop))[0]
         if best:
-            self.best = {name: value.detach().clone() for name, value in bare(net).state_dict().items()}
+            self.best = {name: value.detach().clone() for name, value in self._bare_predictor().state_dict().items()}
         return {**line, "best": float(best), **(verdict.measured or {})}
 
     def predictor(self) -> nn.Module:
         """The network that the run returns: as it is, or as it was in the best epoch."""
-        net = bare(self.method.predictor(self.nets))
+        net = self._bare_predictor()
         if self.best is not None:
             net.load_state_dict(self.best)
         return net
+
+    def _bare_predictor(self) -> nn.Module:
+        return bare(self.method.predictor([bare(net) for net in self.nets]))
+
+    def test_scores(self, held_out: Rows) -> dict[str, float]:
+        """Of the network that predicts, by the given labels and, where they are known, by the true ones."""
+        net, task, device = self.method.predictor(self.nets), self.feed.task, self.feed.device
+        output = outputs_of(without_trees(net), held_out.x, device)
+        if isinstance(net, WithTrees):
+            if self._tree_opinion is None:
+                self._tree_opinion = outputs_of(net.trees, held_out.x, device)
+            output = net.trees.join(output, self._tree_opinion)
+        labels = {"test": held_out.y} if held_out.truth is None else {"test": held_out.y, "test_true": held_out.truth}
+        predicted = task.predict(output)
+        return {name: task.score(predicted, y.to(output.device)) for name, y in labels.items()}
 
     def _backward(self, loss: Tensor) -> None:
         """The backward pass, and what DDP leaves to each process: gradients of the method's own parameters, and running
@@ -184,14 +203,3 @@ def coverage(plan: Plan | None, rows: Rows, model: NoiseModel) -> dict[str, floa
         right = rows.y[index] == rows.truth[index]
         line["purity"] = float(right.reshape(len(index), -1).all(1).double().mean())
     return line
-
-
-def test_scores(training: Training, held_out: Rows) -> dict[str, float]:
-    """Of the network that predicts, by the given labels and, where they are known, by the true ones."""
-    task, output = (
-        training.feed.task,
-        outputs_of(training.method.predictor(training.nets), held_out.x, training.feed.device),
-    )
-    labels = {"test": held_out.y} if held_out.truth is None else {"test": held_out.y, "test_true": held_out.truth}
-    predicted = task.predict(output)
-    return {name: task.score(predicted, y.to(output.device)) for name, y in labels.items()}

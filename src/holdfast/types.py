@@ -99,6 +99,8 @@ class Evidence(NamedTuple):
     """(N, q) that, joined with what networks expected while they learnt the label: evidence about the true one."""
     test: Tensor | None = None
     """(M, q) evidence about the true labels of test rows, where these are to be judged too."""
+    trees: nn.Module | None = None
+    """Boosted trees, where held-out labels are predicted better with them (``nets.trees.FoldTrees``)."""
 
 
 class Verdict(NamedTuple):

@@ -194,6 +194,8 @@ def _summary(run: Run, rows: Rows, out: Path, metric: str) -> None:
     end = run.history.iloc[run.best_epoch]
     if run.stopped:
         o.console.print(f"stopped after epoch {len(run.history)}: {run.stopped}")
+    if run.joined:
+        o.console.print(run.joined, highlight=False)
     if "test" in run.history:
         beside = f"epoch {run.best_epoch + 1}; mean of the last ten {run.last:.4f}, best {run.best:.4f}"
         o.console.print(f"test {metric}: {run.scored} ({beside})")

@@ -18,6 +18,7 @@ from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
 from holdfast.functional.capture import penultimate
+from holdfast.nets import without_trees
 from holdfast.run import Run
 
 
@@ -69,7 +70,7 @@ def _rows(run: Run) -> Rows | None:
 def _features(folder: Path, rows: Rows) -> Tensor:
     """(N, d) the inputs of the output layer; the rows themselves where the network cannot be made again."""
     try:
-        net: nn.Module = Run.load(folder).net
+        net: nn.Module = without_trees(Run.load(folder).net)
         with penultimate(net) as caught:
             evaluate(net, inputs_of(rows.x, "cpu"))
         return torch.cat(caught).float()

@@ -42,19 +42,28 @@ def anchor_transition(expected: Tensor, y: Tensor) -> Tensor:
 
 
 def denoised_posterior(expected: Tensor) -> Tensor:
-    """The probability of each true class from what the network expects alone.
-
-    Outputs of a network that learnt from noisy labels follow ``p S`` with ``p`` the probabilities of the true classes
-    and ``S`` what the network expects of the anchors; so ``p = expected S^-1``, clipped at zero.
+    """The probability of each true class from what the network expects alone: ``expected S^-1``, clipped at zero.
 
     Shape: expected (N, C) -> (N, C).
+    """
+    clean: Tensor = (expected @ noise_removal(expected)).clamp_min(1e-4)
+    return clean / clean.sum(1, keepdim=True)
+
+
+def noise_removal(expected: Tensor) -> Tensor:
+    """From what a network expects to the probabilities of the true classes, ``S^-1``.
+
+    Outputs of a network that learnt from noisy labels follow ``p S`` with ``p`` the probabilities of the true classes
+    and ``S`` what the network expects of the anchors.
+
+    Shape: expected (N, C) -> (C, C).
     """
     says = torch.eye(expected.shape[1], dtype=expected.dtype, device=expected.device)
     for number, rows in enumerate(anchor_rows(expected)):
         if len(rows):
             says[number] = expected[rows].mean(0)
-    clean: Tensor = (expected @ torch.linalg.pinv(says)).clamp_min(1e-4)
-    return clean / clean.sum(1, keepdim=True)
+    inverse: Tensor = torch.linalg.pinv(says)
+    return inverse
 
 
 def label_posterior(clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -15,7 +16,66 @@ Array = NDArray[Any]
 ITERATIONS, RATE, LEAVES = 50, 0.2, 15
 """Half the usual trees, each half as large and learning twice as fast: as good an opinion in half the time."""
 SCARCE = 10
-"""Rows of the rarest class from which on a tenth of the rows can be withheld to stop by."""
+"""Rows of the rarest class, or in all, from which on a tenth of the rows can be withheld to stop by."""
+
+
+class TrainedTrees(NamedTuple):
+    """Boosted trees of scikit-learn, as they were trained on some rows."""
+
+    models: tuple[Any, ...]
+    """One for all classes (none where a single class occurs), or one for each target."""
+    known: Tensor
+    """(K,) the classes, or targets, that they speak of."""
+    outputs: int
+    """Classes or targets in all."""
+
+    def expected(self, x: Array) -> Tensor:
+        """(B, outputs) probabilities, those of unknown classes zero, or values."""
+        found = torch.zeros(len(x), self.outputs)
+        if not self.models:
+            found[:, self.known] = 1.0
+        elif hasattr(self.models[0], "predict_proba"):
+            found[:, self.known] = torch.from_numpy(self.models[0].predict_proba(x)).float()
+        else:
+            found = torch.from_numpy(np.stack([model.predict(x) for model in self.models], axis=1)).float()
+        return found
+
+
+def trees_of_folds(
+    x: Tensor, y: Tensor, fold: Tensor, outputs: int, categorical: Array | None = None
+) -> list[TrainedTrees]:
+    """Boosted trees for each fold, trained on the rows of all others.
+
+    They stop early, by the *given* labels of a tenth of their rows. Trees for numbers reduce the absolute error, so
+    that wrong targets hardly pull them.
+
+    Shape: x (N, d), y (N,) classes or (N, q) targets, fold (N,) numbers from 0, categorical (d,).
+    """
+    inputs, given, part = x.cpu().float().numpy(), y.cpu().numpy(), fold.cpu().numpy()
+    train = _trained_on_targets if y.is_floating_point() else _trained_on_classes
+    with threadpool_limits(torch.get_num_threads()):
+        return [
+            train(inputs[part != number], given[part != number], outputs, categorical)
+            for number in range(int(part.max()) + 1)
+        ]
+
+
+def opinions_of(trees: Sequence[TrainedTrees], x: Tensor, fold: Tensor, further: Tensor | None = None) -> Tensor:
+    """(N + M, q) what the trees of each fold expect of its rows, and all of them on average of further rows.
+
+    Shape: x (N, d), fold (N,), further (M, d) -> (N + M, q).
+    """
+    inputs, part = x.cpu().float().numpy(), fold.cpu()
+    others = inputs[:0] if further is None else further.cpu().float().numpy()
+    opinions = torch.zeros(len(inputs) + len(others), trees[0].outputs)
+    with threadpool_limits(torch.get_num_threads()):
+        for number, each in enumerate(trees):
+            own = (part == number).nonzero()[:, 0]
+            if len(own):
+                opinions[own] = each.expected(inputs[own.numpy()])
+            if len(others):
+                opinions[len(inputs) :] += each.expected(others) / len(trees)
+    return opinions.to(x.device)
 
 
 def tree_opinions(
@@ -23,9 +83,8 @@ def tree_opinions(
 ) -> Tensor:
     """(N + M, C) probabilities by boosted trees, those of each fold trained on all others.
 
-    They stop early, by the *given* labels of a tenth of their rows. Of further rows all trees are asked, and averaged.
-
-    Gaps may be NaN, and columns that ``categorical`` marks hold numbers of categories.
+    Of further rows all trees are asked, and averaged. Gaps may be NaN, and columns that ``categorical`` marks hold
+    numbers of categories.
 
     Shape: x (N, d), y (N,), fold (N,) numbers from 0, further (M, d), categorical (d,) -> (N + M, C).
 
@@ -33,34 +92,34 @@ def tree_opinions(
     >>> bool((tree_opinions(x, y, torch.arange(80) % 4, 2).argmax(1) == y).float().mean() > 0.9)
     True
     """
-    inputs, given, part = x.cpu().float().numpy(), y.cpu().numpy(), fold.cpu()
-    others = inputs[:0] if further is None else further.cpu().float().numpy()
-    opinions = torch.zeros(len(inputs) + len(others), classes)
-    folds = int(part.max()) + 1
-    with threadpool_limits(torch.get_num_threads()):
-        for number in range(folds):
-            own, rest = (part == number).nonzero()[:, 0], (part != number).numpy()
-            known, expect = _trained(inputs[rest], given[rest], categorical)
-            opinions[own[:, None], known] = expect(inputs[own.numpy()])
-            if len(others):
-                opinions[len(inputs) :, known] += expect(others) / folds
-    return opinions.to(x.device)
+    return opinions_of(trees_of_folds(x, y, fold, classes, categorical), x, fold, further)
 
 
-def _trained(x: Array, y: Array, categorical: Array | None) -> tuple[Tensor, Callable[[Array], Tensor]]:
-    """The classes that occur, and what trees trained on these rows expect of others: probabilities of those classes."""
+def _trained_on_classes(x: Array, y: Array, classes: int, categorical: Array | None) -> TrainedTrees:
     known, counts = torch.from_numpy(y).unique(return_counts=True)
     if len(known) == 1:
-        return known, lambda asked: torch.ones(len(asked), 1)
+        return TrainedTrees((), known, classes)
     from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import, and only tables need it
 
     stops = int(counts.min()) >= SCARCE
-    trees = HistGradientBoostingClassifier(
-        learning_rate=RATE,
-        max_iter=ITERATIONS,
-        max_leaf_nodes=LEAVES,
-        early_stopping=stops,
-        categorical_features=categorical,
-        random_state=0,
-    ).fit(x, y)
-    return known, lambda asked: torch.from_numpy(trees.predict_proba(asked)).float()
+    made = HistGradientBoostingClassifier(**_settings(stops, categorical)).fit(x, y)
+    return TrainedTrees((made,), known, classes)
+
+
+def _trained_on_targets(x: Array, y: Array, targets: int, categorical: Array | None) -> TrainedTrees:
+    from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import, and only tables need it
+
+    settings = _settings(len(y) >= SCARCE, categorical)
+    made = [HistGradientBoostingRegressor(loss="absolute_error", **settings).fit(x, values) for values in y.T]
+    return TrainedTrees(tuple(made), torch.arange(targets), targets)
+
+
+def _settings(stops: bool, categorical: Array | None) -> dict[str, Any]:
+    return {
+        "learning_rate": RATE,
+        "max_iter": ITERATIONS,
+        "max_leaf_nodes": LEAVES,
+        "early_stopping": stops,
+        "categorical_features": categorical,
+        "random_state": 0,
+    }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.method import Method
+from holdfast.nets.trees import FoldTrees, WithTrees
 from holdfast.noise_model import noise_model
 from holdfast.task import Representation, Task
 from holdfast.types import Nets, Plan
@@ -21,6 +22,9 @@ class SecondOpinion(Method):
     i. Joined with what networks expected of a row while they learnt it, and by Bayes' rule with a transition matrix T,
     it becomes a posterior, ``p_ic`` in proportion to ``q'_ic T[c, y_i]`` (``functional/label_trust.py``). The network
     then trains on all rows towards ``p_i``. For numbers ``q_i`` replaces the targets that lie far from it.
+
+    Where held-out given labels are predicted better with boosted trees, as for many tables, the trees of the folds join
+    the network in what is predicted, with the share that predicts those labels best.
 
     The noise rate is not given to it, and no clean label is needed.
 
@@ -38,6 +42,7 @@ class SecondOpinion(Method):
     name = "second-opinion"
     uses_evidence = True
     _target: Tensor
+    _trees: FoldTrees | None
 
     def check_task(self, task: Task) -> None:
         super().check_task(task)
@@ -52,6 +57,11 @@ class SecondOpinion(Method):
                 "feed.evidence to holdfast.evidence.cross_fit(...)"
             )
         self._target = noise_model(data.task).refined(data.evidence, data.y)
+        trees = data.evidence.trees
+        self._trees = trees if isinstance(trees, FoldTrees) else None
 
     def plan(self, nets: Nets, data: Feed) -> Plan:
         return Plan(torch.arange(len(data), device=data.device), target=self._target)
+
+    def predictor(self, nets: Nets) -> nn.Module:
+        return nets[0] if self._trees is None else WithTrees(nets[0], self._trees)

@@ -8,6 +8,7 @@ from holdfast.nets.inception_resnet import InceptionResNetV2
 from holdfast.nets.mlp import MLP
 from holdfast.nets.resnet import ResNet, resnet20, resnet32
 from holdfast.nets.resnet_wide import ResNetWide, resnet18, resnet50
+from holdfast.nets.trees import BoostedTrees, WithTrees, without_trees
 
 __all__ = [
     "CNN4",
@@ -15,11 +16,13 @@ __all__ = [
     "MLP",
     "NETS",
     "PROJECTED",
+    "BoostedTrees",
     "InceptionResNetV2",
     "Predictor",
     "ProjectionHead",
     "ResNet",
     "ResNetWide",
+    "WithTrees",
     "build",
     "load_body",
     "move_towards",
@@ -30,4 +33,5 @@ __all__ = [
     "resnet20",
     "resnet32",
     "resnet50",
+    "without_trees",
 ]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.config import RunConfig
 from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
 from holdfast.files import write_text
@@ -36,7 +35,7 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> WrongLabels:
         .get_template("report.html.jinja")
         .render(
             title=Path(run.config.source["path"]).name if run.config.source else "rows in memory",
-            config=_config(run.config),
+            config=_config(run),
             wrong=wrong,
             score=run.scored.partition(" ") if "test" in run.history else None,
             metric=_metric(run),
@@ -62,10 +61,12 @@ def _display(run: Run) -> tuple[Display | None, str]:
         return None, str(error)
 
 
-def _config(config: RunConfig) -> list[tuple[str, str]]:
+def _config(run: Run) -> list[tuple[str, str]]:
+    config = run.config
     shown = {
         "method": config.call,
         "network": f"{config.net or config.network}, {config.parameters:,} parameters",
+        **({"trees": run.joined} if run.joined else {}),
         "epochs": config.epochs,
         "batch size": config.batch_size,
         "seed": config.seed,

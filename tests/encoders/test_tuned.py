@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -127,6 +128,7 @@ def test_a_tuned_run_from_the_first_command_to_the_last(table, tmp_path):
     command("issues", out)
     assert len(pd.read_csv(out / "issues.csv")) == len(frame)
     command("report", out)
+    assert "of the theorems hold" in command("diagnose", out, "--examples", 20)
     shown = Display(run.judged_rows())
     row = int(run.judged_rows().source_index[0])
     assert shown.texts(0) == [("text", frame["text"][row])]
@@ -148,40 +150,42 @@ def test_labels_are_judged_by_the_features_as_they_are(table, tmp_path):
     assert frozen["suggested"].tolist() == tuned["suggested"].tolist()
 
 
-SCRIPT = """
-import sys, torch, holdfast
-torch.set_num_threads(1)
-texts = ["abc xx" * (1 + i % 3) if i % 2 else "abc zz" * (1 + i % 4) for i in range(60)]
-holdfast.fit((texts, [i % 2 for i in range(60)]), net=sys.argv[2], tune=True, epochs=3, out=sys.argv[1], resume=True)
-"""
+def short_run(name, out, epochs):
+    texts = ["abc xx" * (1 + i % 3) if i % 2 else "abc zz" * (1 + i % 4) for i in range(48)]
+    labels = [i % 2 for i in range(48)]
+    holdfast.fit((texts, labels), net=name, tune=True, epochs=epochs, out=out, resume=True)
 
 
 @pytest.mark.parametrize("name", [TEXTS, pytest.param("minilm", marks=pytest.mark.slow)])
 def test_a_killed_run_goes_on_bit_for_bit(name, tmp_path):
     if name == "minilm":
         minilm()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-
-    def started(out):
-        return subprocess.Popen([sys.executable, "-c", SCRIPT, str(out), name], env=environment)
-
-    assert started(tmp_path / "whole").wait() == 0
-    process, until = started(tmp_path / "killed"), time.monotonic() + 300
-    while not (tmp_path / "killed" / "checkpoint" / "last.safetensors").exists():
+    killed, whole, epochs = tmp_path / "killed", tmp_path / "whole", 60 if name == TEXTS else 3
+    code = (
+        f"import torch, test_tuned\ntorch.set_num_threads(1)\ntest_tuned.short_run({name!r}, {str(killed)!r}, {epochs})"
+    )
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path})
+    until = time.monotonic() + 300
+    while not (killed / "checkpoint" / "last.safetensors").exists():
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert started(tmp_path / "killed").wait() == 0
-    assert same(tmp_path / "whole", tmp_path / "killed")
+    assert process.wait() == -signal.SIGKILL
+    assert not (killed / "model.safetensors").exists()
+    short_run(name, killed, epochs)
+    short_run(name, whole, epochs)
+    assert same(killed, whole)
 
 
 def test_minilm_is_tuned(tmp_path):
     name = minilm()
     texts = [("The bank raised its rates." if i % 2 else "The team won the cup.") + f" {i}" for i in range(60)]
     labels = ["business" if i % 2 else "sports" for i in range(60)]
-    run = holdfast.fit((texts, labels), holdfast.Method(), name, tune=True, epochs=2, out=tmp_path, test=(texts, labels))
+    run = holdfast.fit(
+        (texts, labels), holdfast.Method(), name, tune=True, epochs=2, out=tmp_path, test=(texts, labels)
+    )
     assert run.config.batch_size == 16
     begun = network("tune:minilm", (256,), 2).state_dict()
     now = run.net.state_dict()
@@ -234,7 +238,7 @@ def test_texts_are_not_mixed(name):
     texts = ["abc xx" if i % 2 else "abc zz" for i in range(40)]
     method = holdfast.methods.METHODS[name]()
     with pytest.raises(HoldfastError, match="mixes inputs"):
-        holdfast.fit((texts, [i % 2 for i in range(40)]), method, TEXTS, tune=True, epochs=8)
+        holdfast.fit((texts, [i % 2 for i in range(40)]), method, TEXTS, tune=True, epochs=12)
 
 
 def test_where_there_is_nothing_to_tune(table, tmp_path):

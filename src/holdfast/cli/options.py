@@ -83,7 +83,9 @@ Tune = Annotated[
 Epochs = Annotated[int, typer.Option(help="Passes over the data.")]
 EpochsOrUsual = Annotated[
     int | None,
-    typer.Option(help=f"Passes over the data; {NEW.epochs}, with --tune {TUNED.epochs} (small data: more), if not given."),
+    typer.Option(
+        help=f"Passes over the data; {NEW.epochs}, with --tune {TUNED.epochs} (small data: more), if not given."
+    ),
 ]
 BatchSize = Annotated[
     int | None,

@@ -115,7 +115,7 @@ def test_a_tuned_run_from_the_first_command_to_the_last(table, tmp_path):
     say = ("--label", "label", "--net", TEXTS, "--tune", "--lr", "0.01", "--epochs", 12, "--quiet")
     said = command("fit", table, *say, "--out", out)
     assert "that is tuned" in said
-    assert "reads 'text' alone; 'size' only speaks" in said
+    assert "reads 'text' alone; other columns ('size') are heard" in said
     run = Run.load(out)
     assert run.config.net == f"tune:{TEXTS}"
     assert run.best > 0.9

@@ -193,8 +193,8 @@ def say_encoder(rows: Rows) -> None:
     seen, others = read_columns(rows.recipe)
     if tuned_in(rows.recipe) is not None and others:
         console.print(
-            f"the tuned network reads {_listed(seen)} alone; {_listed(others)} only speaks in the second opinions on "
-            "labels",
+            f"the tuned network reads {_listed(seen)} alone; other columns ({_listed(others)}) are heard in the second "
+            "opinions on labels",
             highlight=False, soft_wrap=True,
         )  # fmt: skip
 

@@ -48,3 +48,50 @@ class Colours(ImageEncoder):
 
     def load(self) -> nn.Module:
         return nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten())
+
+
+class Spelling(TextEncoder):
+    """The mean over the letters of a text of a few numbers that stand for each, which can be tuned."""
+
+    name = "own_encoders:Spelling"
+    size = 8
+    most = 40
+    weights = ()
+
+    def load(self) -> nn.Module:
+        return _MeanOverLetters()
+
+    def tokens(self, texts):
+        whole = torch.full((len(texts), self.most), -1, dtype=torch.int32)
+        for row, text in zip(whole, texts, strict=True):
+            numbers = [1 + ALPHABET.find(letter) for letter in text.lower()[: self.most]] or [0]
+            row[: len(numbers)] = torch.tensor(numbers, dtype=torch.int32)
+        return whole
+
+    def prepare(self, batch):
+        tokens = self.tokens(batch)
+        return {"input_ids": tokens.clamp_min(0).long(), "attention_mask": (tokens >= 0).long()}
+
+
+class _MeanOverLetters(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.letters = nn.Embedding(27, 8)
+        values = torch.rand(27, 8, generator=torch.Generator().manual_seed(0))
+        self.letters.load_state_dict({"weight": values})
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, tokens):
+        mask = tokens["attention_mask"][..., None]
+        return (self.drop(self.letters(tokens["input_ids"])) * mask).sum(1) / mask.sum(1)
+
+
+class Shades(Colours):
+    """Colours of quarters after a convolution, which can be tuned."""
+
+    name = "own_encoders:Shades"
+
+    def load(self) -> nn.Module:
+        conv = nn.Conv2d(3, 3, 1)
+        conv.load_state_dict({"weight": torch.eye(3)[:, :, None, None], "bias": torch.zeros(3)})
+        return nn.Sequential(conv, super().load())

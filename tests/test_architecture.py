@@ -13,8 +13,8 @@ PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
 ROOMS = [
     "errors", "types", "version", "ranks", "files", "progress", "configurable", "registry",
     "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
-    "method", "stack", "methods", "stop", "reviewed", "evidence",
-    "checkpoint", "ledger", "issues", "config", "run_folder", "run",
+    "usual", "method", "stack", "methods", "stop", "reviewed", "evidence",
+    "checkpoint", "ledger", "issues", "config", "run_folder", "run", "networks",
     "launch", "training", "fit", "contract", "rebuild", "contrastive",
     "jobs", "plots", "compare", "report", "audit", "review", "diagnosis",
     "adapters", "cli",

@@ -280,6 +280,7 @@ def as_float(x: Tensor) -> Tensor:
 
 
 def _mix(x: Tensor, other: Tensor, share: Tensor) -> Tensor:
+    x, other = (each if each.is_floating_point() else each.float() for each in (x, other))
     return torch.lerp(x, other, share.to(x.dtype).reshape(-1, *[1] * (x.dim() - 1)))
 
 

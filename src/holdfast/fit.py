@@ -6,7 +6,7 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,42 +14,38 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import Adam, Optimizer
+from torch.optim import Optimizer
 
 from holdfast import checkpoint
 from holdfast.config import RunConfig, optimizer_part, plain, rows_part, schedule_part
-from holdfast.data.encode import encode_data
 from holdfast.data.rows import Rows, as_rows
+from holdfast.data.tune import read_by_encoder
 from holdfast.encoders import is_encoder
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
-from holdfast.feed import Augments, Feed, task_for, usual_batch
-from holdfast.functional.schedules import Cosine, Schedule
+from holdfast.feed import Augments, Feed, usual_batch
+from holdfast.functional.schedules import Schedule
 from holdfast.launch import check_devices, launch
 from holdfast.ledger import Ledger
 from holdfast.method import Method
 from holdfast.methods import DEFAULT, METHODS
-from holdfast.nets import WithTrees, build, load_body, reset_parameters
+from holdfast.nets import WithTrees, reset_parameters
+from holdfast.networks import networks
 from holdfast.noise_model import noise_model
 from holdfast.progress import Progress, Silent
 from holdfast.ranks import get_ranks
 from holdfast.reviewed import with_reviewed
-from holdfast.run import Run, pretrained_body
+from holdfast.run import Run
 from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.stop.rule import StopRule
 from holdfast.training import Training, bare, coverage, weights_of
 from holdfast.types import Evidence
+from holdfast.usual import NEW, MakeOptimizer, usual_for
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-MakeOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
 Watch = Callable[[int, nn.Module], Mapping[str, float]]
-
-
-def adam(parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """Adam with its usual rate of 0.001."""
-    return Adam(parameters, lr=1e-3, fused=True)
 
 
 @dataclass
@@ -88,12 +84,13 @@ def fit(
     net: nn.Module | str = "auto",
     *,
     stop: StopRule | None = None,
+    tune: bool = False,
     evidence: bool = False,
     pretrained: str | Path | None = None,
     test: Rows | tuple[Any, Any] | None = None,
-    epochs: int = 30,
+    epochs: int | None = None,
     batch_size: int | None = None,
-    optimizer: MakeOptimizer = adam,
+    optimizer: MakeOptimizer | None = None,
     schedule: Schedule | None = None,
     augment: Augments | None = None,
     seed: int = 0,
@@ -118,15 +115,19 @@ def fit(
     stop: when to stop, and which epoch to return; None trains to the end and returns the last one.
     net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``; or the name of an encoder
         (``holdfast.encoders``): the inputs are texts or images (bytes) then, and an MLP learns from its features.
+    tune: train the encoder itself as well (docs/encoders.md); the usual one for texts or images where none is named.
+        The evidence still comes from its features as they are. Rows that were read so (``read(..., tune=True)``) say
+        it themselves.
     evidence: ask networks that have never seen the label of a row about it, for ``run.issues()``; costs up to one and a
         half times as much as the training. A method that needs it asks for it by itself.
     pretrained: folder of a run whose network, all but its head, each network starts from; "auto" is then its kind.
     test: rows to score after each epoch, by their given labels and, where ``Rows`` has them, by the true ones. The
         scores are reported and never used. Those set apart from the same file as ``data`` (``Source.load``) are judged
         as well, in ``run.issues()``; nothing else ever depends on their labels.
-    epochs, optimizer, schedule, augment: how to optimise; the schedule follows the share of training done and falls
-        along a cosine by default.
-    batch_size: rows in a batch; None: 128, or fewer where there are few rows (``holdfast.feed.usual_batch``).
+    epochs, optimizer, schedule, augment: how to optimise; the schedule follows the share of training done. None: 30
+        epochs of Adam with a rate of 0.001 that falls along a cosine; an encoder that is tuned has settings of its own
+        (``holdfast.usual.TUNED``).
+    batch_size: rows in a batch; None: 128 (of a tuned encoder 32), or fewer where there are few rows.
     seed: of the initial weights and everything random after them.
     device, precision: as lightning-fabric takes them, such as "cpu", "cuda", "32-true", "bf16-mixed".
     devices: how many devices of this machine train, a process each; they share every batch of ``batch_size`` rows.
@@ -140,21 +141,23 @@ def fit(
     -------
     Run: the trained network, the history of the epochs and the ledger of the rows.
     """
+    if tune or (isinstance(net, str) and is_encoder(net)):
+        data = read_by_encoder(data, net, tune)
+        test, net = None if test is None else read_by_encoder(test, net, tune, data), "auto"
+    rows = as_rows(data)
+    usual = usual_for(rows)
+    epochs, optimizer = usual.epochs_of(len(rows)) if epochs is None else epochs, optimizer or usual.optimizer
     if epochs < 1:
         raise HoldfastError(f"training needs at least one epoch, not {epochs}")
-    if isinstance(net, str) and is_encoder(net):
-        data = encode_data(data, net)
-        test, net = None if test is None else encode_data(test, net, data), "auto"
-    rows = as_rows(data)
-    batch_size = usual_batch(len(rows)) if batch_size is None else batch_size
+    batch_size = usual.batch_size(len(rows)) if batch_size is None else batch_size
     accelerator = check_devices(devices, strategy, device, batch_size)
     held_out = None if test is None else as_rows(test, like=rows)
-    method, schedule = method or METHODS[DEFAULT](), schedule or Cosine()
+    method, schedule = method or METHODS[DEFAULT](), schedule or usual.schedule
     evidence = (evidence or method.uses_evidence) and not rows.unlabelled
     torch.manual_seed(seed)
     if held_out is not None and rows.unlabelled:
         raise HoldfastError("rows without labels have no test score; pass watch (holdfast.contrastive.Probe)")
-    spec, nets = _networks(net, method.networks, rows, pretrained)
+    spec, nets = networks(net, method.networks, rows, pretrained)
     method.check_task(Feed(rows, batch_size=batch_size).task)  # before anything long begins
     folder = None if out is None else RunFolder(Path(out))
     config = RunConfig(
@@ -187,19 +190,27 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
     so that a run that was stopped here begins here again and ends the same.
     """
     found = None if job.folder is None else job.folder.evidence()
-    test = 0 if job.judged is None else len(job.judged)
+    rows, judged = job.rows.untuned, None if job.judged is None else job.judged.untuned
+    test = 0 if judged is None else len(judged)
     if found is not None and test in (0, 0 if found.test is None else len(found.test)):
         return found
     wall, cpu = time.perf_counter(), time.process_time()
-    seed, size = job.feeding["seed"], min(usual_batch(len(job.rows)), job.feeding["batch_size"])
+    seed, size = job.feeding["seed"], usual_batch(len(rows))
+    optimizer, epochs, feeding = job.optimizer, job.epochs, job.feeding
+    if rows is job.rows:
+        size = min(size, feeding["batch_size"])
+    else:  # a head on the features as they are, whatever the network that is tuned trains with
+        net, optimizer, epochs, feeding = "auto", NEW.optimizer, NEW.epochs, {**feeding, "augment": None}
     fabric = _fabric({**job.engine, "devices": 1})
     with torch.random.fork_rng(devices=[]), progress as bar:
         torch.manual_seed(seed + 1)
         bar.phase("second opinions")
-        _, nets = _networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, job.rows, pretrained)
-        feed = Feed(job.rows, device=fabric.device, **{**job.feeding, "batch_size": size, "seed": seed + 1})
-        others = None if job.judged is None else job.judged.x
-        found = cross_fit(feed, nets, job.optimizer, most_epochs(job.epochs), bar, others)
+        _, nets = networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, rows, pretrained)
+        feed = Feed(rows, device=fabric.device, **{**feeding, "batch_size": size, "seed": seed + 1})
+        others = None if judged is None else judged.x
+        found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others)
+    if rows is not job.rows:
+        found = found._replace(trees=None)  # they read features, and cannot join a network that reads tokens or pixels
     evidence = Evidence(*(None if each is None else each.cpu() for each in found))  # type: ignore[arg-type]
     job.asking = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     if job.folder is not None:
@@ -309,23 +320,6 @@ def _fit_as_rank(job: Job, progress: Progress) -> tuple[Run, nn.Module, Method] 
     run = _finish(job, training)
     run.rows = run.test_rows = None
     return run, bare(training.nets[0]), job.method
-
-
-def _networks(
-    net: nn.Module | str, count: int, rows: Rows, pretrained: str | Path | None
-) -> tuple[str | None, list[nn.Module]]:
-    """The networks to train; all but a given first one start from weights of their own, or all from those of a run."""
-    spec, body = (None, None) if pretrained is None else pretrained_body(Path(pretrained), rows)
-    if net == "auto" and spec is not None:
-        net = spec
-    if isinstance(net, str):
-        nets = [build(net, rows.shape, task_for(rows).outputs) for _ in range(count)]
-    else:
-        nets = [net] + [reset_parameters(net) for _ in range(count - 1)]
-    for each in nets:
-        if body is not None:
-            load_body(each, body)
-    return net if isinstance(net, str) else None, nets
 
 
 def _prepare(job: Job) -> Training:

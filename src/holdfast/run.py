@@ -12,15 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.config import RunConfig
-from holdfast.data.encode import as_inputs
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.data.source import is_file, read_again
+from holdfast.data.tune import network_inputs, tuned_in
+from holdfast.encoders.tuned import network
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
 from holdfast.issues.find import ledger_table, ledger_trust, ranked, with_held_out
 from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
-from holdfast.nets import PROJECTED, build
+from holdfast.nets import PROJECTED
 from holdfast.nets.trees import as_they_were, network_weights
 from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.task import Task, task_of
@@ -175,8 +176,10 @@ class Run:
     def outputs(self, x: Tensor | np.ndarray[Any, Any] | Sequence[str]) -> Tensor:
         """(N, q) raw outputs of the network; texts and images go through the encoder that it learned from."""
         device = next(self.net.parameters()).device
-        x = as_inputs(x, self.config.recipe)
-        return evaluate(self.net, inputs_of(x if x.dtype in (torch.uint8, torch.float32) else x.float(), device)).cpu()
+        x = network_inputs(x, self.config.recipe)
+        if x.dtype != torch.uint8 and tuned_in(self.config.recipe) is None:
+            x = x.float()
+        return evaluate(self.net, inputs_of(x, device)).cpu()
 
     def probabilities(self, x: Tensor | np.ndarray[Any, Any] | Sequence[str]) -> Tensor:
         """(N, C) probabilities of the classes."""
@@ -261,4 +264,4 @@ def _rebuild(path: Path, config: RunConfig) -> nn.Module:
             f"the run in {path} trained a network of your own ({config.network}); pass it to Run.load, or train "
             "with a name or module.path:factory"
         )
-    return build(config.net, config.shape, config.outputs)
+    return network(config.net, config.shape, config.outputs)

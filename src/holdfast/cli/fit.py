@@ -15,6 +15,7 @@ from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.data.source import Source
 from holdfast.encoders.named import runs_code
+from holdfast.encoders.tuned import is_tuned
 from holdfast.errors import HoldfastError
 from holdfast.fit import fit as train
 from holdfast.methods import DEFAULT, METHODS
@@ -25,6 +26,7 @@ from holdfast.registry import lookup
 from holdfast.run import Run
 from holdfast.run_folder import RunFolder
 from holdfast.stop import STOPS
+from holdfast.usual import usual_for
 
 BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data"}
 """Options that go together with --config."""
@@ -65,12 +67,13 @@ def fit(
     task: o.TaskName = None,
     test: o.Test = "0.2",
     net: o.Net = "auto",
+    tune: o.Tune = False,
     features: o.Features = None,
-    epochs: o.Epochs = 30,
+    epochs: o.EpochsOrUsual = None,
     batch_size: o.BatchSize = None,
     optimizer: o.OptimizerOption = o.OptimizerName.adam,
     lr: o.LearningRate = None,
-    schedule: o.ScheduleName = "cosine",
+    schedule: o.ScheduleOrUsual = None,
     augment: o.Crop = None,
     seed: o.Seed = 0,
     device: o.Device = "auto",
@@ -113,19 +116,22 @@ def fit(
     else:
         if data is None:
             raise HoldfastError("name the data to train on, such as: holdfast fit people.csv --label income")
-        net, encoder = o.net_and_encoder(net, plain=pretrained is not None or augment is True)
+        if tune and pretrained is not None:
+            raise HoldfastError("--tune starts from a pre-trained network and --from from another run; leave out one")
+        net, encoder = o.net_and_encoder(net, plain=pretrained is not None or augment is True, tune=tune)
         if resume and encoder == "auto":
             encoder = _encoder_before(out)
         source = Source.at(
             data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
             image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
-            features=features,
+            features=features, tune=tune or None,
         )  # fmt: skip
         rows, held_out = source.load(bar)
         how = {
             "stop": None if stop is None else lookup("stop rule", stop, STOPS, [])(), "net": net,
             "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size,
-            "optimizer": o.optimizer_named(optimizer, lr), "schedule": o.schedule_named(schedule),
+            "optimizer": o.optimizer_named(optimizer, lr, usual_for(rows)),
+            "schedule": None if schedule is None else o.schedule_named(schedule),
             "augment": o.augmentation(augment, rows), "evidence": evidence, "seed": seed, "precision": precision,
         }  # fmt: skip
         trainer, title = o.method_named(method, options)(), method
@@ -183,6 +189,8 @@ def _source_of(config: RunConfig, data: Path | None, named: str) -> Source:
 
 
 def _net_of(config: RunConfig, named: str) -> str:
+    if is_tuned(config.net):
+        return "auto"  # the rows say so themselves, and whether its encoder is code was asked before
     if config.net is None:
         raise HoldfastError(f"the run trained a network of your own ({config.network}); start it from your own code")
     if ":" in config.net and named != config.net:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from holdfast.data.encode import encoder_in
 from holdfast.data.rows import Rows
+from holdfast.data.tune import read_columns, tuned_in
 from holdfast.encoders import ENCODERS, cache_folder, is_encoder
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augment, PadCropFlip
@@ -26,6 +27,7 @@ from holdfast.methods import METHODS
 from holdfast.nets import NETS
 from holdfast.progress import Bar, Progress, Silent
 from holdfast.registry import lookup
+from holdfast.usual import NEW, TUNED, Usual
 
 console = Console()
 
@@ -70,11 +72,42 @@ Features = Annotated[
     Path | None,
     typer.Option(help="A .npy file of features to learn from instead, a row for each row of DATA.", show_default=False),
 ]
+Tune = Annotated[
+    bool,
+    typer.Option(
+        "--tune",
+        help="Train the pre-trained network itself too, not only on its features: better and far slower. Takes minilm "
+        "for text and lite0 for images unless --net names another.",
+    ),
+]
 Epochs = Annotated[int, typer.Option(help="Passes over the data.")]
-BatchSize = Annotated[int | None, typer.Option(help="Rows in a batch; 128, or fewer for small data, if not given.")]
+EpochsOrUsual = Annotated[
+    int | None,
+    typer.Option(
+        help=f"Passes over the data; {NEW.epochs}, with --tune {TUNED.epochs} (small data: more), if not given."
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        help=f"Rows in a batch; {NEW.largest} (with --tune {TUNED.largest}), or fewer for small data, if not given."
+    ),
+]
 OptimizerOption = Annotated[OptimizerName, typer.Option(help="Which optimizer.")]
-LearningRate = Annotated[float | None, typer.Option(help="Learning rate; 0.001 for adam and 0.1 for sgd if not given.")]
+LearningRate = Annotated[
+    float | None,
+    typer.Option(
+        help=f"Learning rate; {NEW.rate:g} for adam and {NEW.sgd:g} for sgd (with --tune {TUNED.rate:g} and "
+        f"{TUNED.sgd:g}) if not given."
+    ),
+]
 ScheduleName = Annotated[str, typer.Option(help=f"Learning rate by share of training: {', '.join(SCHEDULES)}.")]
+ScheduleOrUsual = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Learning rate by share of training: {', '.join(SCHEDULES)}; cosine, with --tune onecycle, if not given."
+    ),
+]
 Crop = Annotated[
     bool | None,
     typer.Option("--augment/--no-augment", help="Random crops and flips; by default for colour images only."),
@@ -101,12 +134,14 @@ def method_named(name: str, settings: Iterable[str]) -> Callable[[], Method]:
     return lookup("method", name, METHODS, settings)
 
 
-def optimizer_named(name: OptimizerName, rate: float | None) -> Callable[[Iterable[nn.Parameter]], Optimizer]:
+def optimizer_named(
+    name: OptimizerName, rate: float | None, usual: Usual = NEW
+) -> Callable[[Iterable[nn.Parameter]], Optimizer]:
     if rate is not None and not rate > 0:
         raise HoldfastError(f"a learning rate must be positive, not {rate:g}")
     if name is OptimizerName.adam:
-        return partial(Adam, lr=rate or 1e-3, fused=True)
-    return partial(SGD, lr=rate or 0.1, momentum=0.9, weight_decay=5e-4, nesterov=True)
+        return partial(Adam, lr=rate or usual.rate, fused=True)
+    return partial(SGD, lr=rate or usual.sgd, momentum=0.9, weight_decay=5e-4, nesterov=True)
 
 
 def schedule_named(name: str) -> Schedule:
@@ -123,13 +158,21 @@ def augmentation(wanted: bool | None, rows: Rows) -> Augment | None:
     return PadCropFlip() if wanted or (wanted is None and colour) else None
 
 
-def net_and_encoder(named: str, plain: bool = False) -> tuple[str, str | None]:
+def net_and_encoder(named: str, plain: bool = False, tune: bool = False) -> tuple[str, str | None]:
     """The network to train, and the pre-trained one that reads the data for it.
 
     Parameters
     ----------
     plain: something else asks for the data as it is, unless an encoder is named.
+    tune: the pre-trained one is the network to train.
     """
+    if tune and named == "auto":
+        return "auto", "auto"
+    if tune and not is_encoder(named):
+        raise HoldfastError(
+            f"--tune trains a pre-trained network, and {named} is none; name one (--net minilm for text, --net lite0 "
+            "for images), or leave --tune out"
+        )
     if is_encoder(named):
         return "auto", named
     return named, "auto" if named == "auto" and not plain else None
@@ -142,10 +185,23 @@ def say_encoder(rows: Rows) -> None:
         return
     pictures = rows.recipe["kind"] == "image"
     read, otherwise = ("images are", "cnn4: pixels") if pictures else ("text is", "mlp: word counts")
+    how = "a pre-trained network" if tuned_in(rows.recipe) is None else "a pre-trained network that is tuned"
     console.print(
-        f"{read} read by {name}, a pre-trained network (features kept in {cache_folder()}); --net {otherwise} alone",
+        f"{read} read by {name}, {how} (features kept in {cache_folder()}); --net {otherwise} alone",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
+    seen, others = read_columns(rows.recipe)
+    if tuned_in(rows.recipe) is not None and others:
+        console.print(
+            f"the tuned network reads {_listed(seen)} alone; other columns ({_listed(others)}) are heard in the second "
+            "opinions on labels",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more
 
 
 def progress_bar(title: str, quiet: bool, unit: str = "epochs") -> Progress:

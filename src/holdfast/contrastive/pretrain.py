@@ -14,9 +14,10 @@ from holdfast.contrastive.sane import SANE
 from holdfast.contrastive.tables import TableViews
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
-from holdfast.fit import MakeOptimizer, Watch, fit
+from holdfast.fit import Watch, fit
 from holdfast.nets import PROJECTED
 from holdfast.run import Run
+from holdfast.usual import MakeOptimizer
 
 
 def sgd(parameters: Iterable[nn.Parameter], rate: float = 0.03) -> SGD:

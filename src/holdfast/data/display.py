@@ -49,6 +49,7 @@ class Display:
     """
 
     def __init__(self, rows: Rows, frame: pd.DataFrame | None = None) -> None:
+        rows = rows.untuned
         self._rows = rows
         self._recipe = rows.recipe
         again = frame is None and rows.recipe.get("kind") == "table" and bool(rows.source)
@@ -119,7 +120,9 @@ def _seen(rows: Rows) -> Rows | None:
     """The pictures that a pre-trained network saw in place of its features, read again; None without a place."""
     if not rows.source:
         return None
-    plain, _ = read(Path(rows.source["path"]), **{**rows.source["reading"], "encoder": None, "features": None})
+    plain, _ = read(
+        Path(rows.source["path"]), **{**rows.source["reading"], "encoder": None, "features": None, "tune": False}
+    )
     return plain if rows.source_index is None else plain.take(rows.source_index)
 
 

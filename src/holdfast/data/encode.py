@@ -53,17 +53,18 @@ def encoder_in(recipe: Mapping[str, Any]) -> str | None:
 
 def fit_texts(names: Sequence[str], encoder: str, progress: MakeProgress = silent) -> dict[str, Any]:
     """The part of a recipe for a column of text."""
-    reader = _for_texts(encoder)
+    reader = for_texts(encoder)
     found = features(reader, texts(names), progress)
     return {"name": reader.name, "size": found.shape[1], **fit_block(found)}
 
 
 def encode_texts(names: Sequence[str], spec: Mapping[str, Any], progress: MakeProgress = silent) -> Block:
     """(N, size) features of texts by such a part."""
-    return scaled(features(_for_texts(spec["name"]), texts(names), progress), spec)
+    return scaled(features(for_texts(spec["name"]), texts(names), progress), spec)
 
 
-def _for_texts(name: str) -> TextEncoder:
+def for_texts(name: str) -> TextEncoder:
+    """The encoder of a name, which must be one of texts."""
     encoder = encoder_named(name)
     if not isinstance(encoder, TextEncoder):
         raise HoldfastError(f"{name} encodes {encoder.unit}, and these rows have text")
@@ -109,7 +110,7 @@ def encode_data(data: Rows | tuple[Any, Any], name: str, like: Rows | None = Non
     like: the training rows, where these are further ones.
     """
     x = data.x if isinstance(data, Rows) else data[0]
-    if not _is_raw(x):
+    if not is_raw(x):
         raise HoldfastError(f"{name} encodes texts or images (bytes), and these rows are neither")
     encoder = encoder_named(_named_for(x, name) if like is None else like.recipe["encoder"]["name"])
     given = _raw_items(x, encoder)
@@ -123,13 +124,14 @@ def encode_data(data: Rows | tuple[Any, Any], name: str, like: Rows | None = Non
 
 def as_inputs(x: Any, recipe: Mapping[str, Any]) -> Tensor:
     """Inputs as a network takes them: texts and pictures by the encoder of a recipe, anything else as it is."""
-    if "encoder" not in recipe or not _is_raw(x):
+    if "encoder" not in recipe or not is_raw(x):
         return torch.as_tensor(x)
     encoder = encoder_named(recipe["encoder"]["name"])
     return torch.from_numpy(scaled(features(encoder, _raw_items(x, encoder)), recipe["encoder"]))
 
 
-def _is_raw(x: Any) -> bool:
+def is_raw(x: Any) -> bool:
+    """Whether inputs are texts or pictures, which an encoder can read."""
     if isinstance(x, (Tensor, np.ndarray)) and x.ndim == 4:
         return x.dtype in (torch.uint8, np.uint8)
     return isinstance(x, images.Pictures) or (not isinstance(x, Tensor) and len(x) > 0 and isinstance(x[0], str))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,6 +16,7 @@ from holdfast.data.encode import encode_inputs, encode_pictures
 from holdfast.data.labels import Missing, Task
 from holdfast.data.own_features import further, in_place_of_inputs
 from holdfast.data.rows import Rows
+from holdfast.data.tune import encoder_to_tune, raw_inputs, to_tune, tuned_in
 from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
 
@@ -38,6 +40,7 @@ def read(
     image_size: images.Size | None = None,
     encoder: str | None = None,
     features: str | os.PathLike[str] | None = None,
+    tune: bool = False,
     progress: MakeProgress = silent,
 ) -> tuple[Rows, Rows | None]:
     """The training rows at a path, and the test rows where the source itself ships some.
@@ -57,6 +60,8 @@ def read(
         ``holdfast.encoders.encoder_named``, or "auto" for the usual one if it is installed. A recipe decides by itself.
     features: a .npy file of numbers that are learned from instead, a row for each row of the data; then test rows that
         the source ships are left out, since there are no features of them.
+    tune: the encoder is to be trained itself: inputs are tokens or pixels, with the features beside them
+        (``Rows.frozen``). The usual encoder where none is named.
     progress: makes the bar of the encoding.
     """
     _check_choice("task", task, (None, *get_args(Task)))
@@ -65,14 +70,18 @@ def read(
     kind = _kind(found)
     _check_recipe(kind, found, recipe)
     _check_options(kind, found, label or truth, task, image_size)
+    if tune and recipe is None:
+        encoder = encoder_to_tune(encoder, kind)
     if features is not None:
+        if tune:
+            raise HoldfastError(f"features of a file ({features}) cannot be tuned; leave --tune or --features out")
         if recipe is not None:
             raise HoldfastError(f"{features} has no features of {found}; pass --test with a share to hold out")
         encoder = None
     if kind == "table":
         rows = tables.read(
             found, label=label, truth=truth, task=task, recipe=recipe, missing=missing_labels, encoder=encoder,
-            progress=progress, alone=features is None,
+            progress=progress, alone=features is None, tune=tune,
         )  # fmt: skip
         return (rows if features is None else in_place_of_inputs(rows, Path(features), found)), None
     if encoder == "auto" and kind in ("celeba", "webvision"):
@@ -82,10 +91,15 @@ def read(
     if features is not None:
         return in_place_of_inputs(rows, Path(features), found), None
     if rows.recipe.get("kind") == "image" and (recipe is None or "encoder" in recipe):
-        return encode_pictures(rows, test, encoder, progress)
+        if recipe is not None and tuned_in(recipe) is not None:
+            return rows, test
+        if not tune:
+            return encode_pictures(rows, test, encoder, progress)
+        made = to_tune(encode_pictures(rows, None, encoder, progress)[0], rows.x)
+        return made, None if test is None else replace(test, recipe=made.recipe)
     if recipe is None and encoder not in (None, "auto"):
         raise HoldfastError(
-            f"{found} holds neither text nor images that {encoder} could read; leave it out (--net mlp)"
+            f"{found} holds neither text nor images that {encoder} could read; leave it out (--net mlp, no --tune)"
         )
     return rows, test
 
@@ -149,7 +163,10 @@ def read_inputs(
         x, names = tables.read_inputs(found, recipe, progress)
     else:
         held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle)
-        x = held if isinstance(held, Tensor) and "encoder" not in recipe else encode_inputs(held, recipe, progress)
+        if tuned_in(recipe) is not None:
+            x = raw_inputs(held, recipe)
+        else:
+            x = held if isinstance(held, Tensor) and "encoder" not in recipe else encode_inputs(held, recipe, progress)
     if x.is_floating_point() and not bool(torch.isfinite(x).all()):
         raise HoldfastError(f"{found} holds NaN or infinite features; fill them in or drop those rows")
     return x, names

@@ -34,6 +34,8 @@ class Rows:
     source: where the rows were read from, as plain JSON values; empty for rows made in memory.
     content: (N, 32) digests of what the inputs were made of, where they are features of a pre-trained network: computed
         anew on another machine they differ in their last bits. None: the inputs are their own content.
+    frozen: (N, d) features of the same rows by a pre-trained network as it came, where the inputs are what that network
+        reads, since it is to be tuned.
     """
 
     x: Tensor | Dataset[Any]
@@ -46,6 +48,7 @@ class Rows:
     reviewed: Tensor | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
     content: Tensor | None = None
+    frozen: Tensor | None = None
 
     def __post_init__(self) -> None:
         n = len(self.y)
@@ -98,6 +101,14 @@ class Rows:
     def unlabelled(self) -> bool:
         return self.y.dim() == 2 and self.y.shape[1] == 0
 
+    @property
+    def untuned(self) -> Rows:
+        """The rows as features of a pre-trained network as it came, where the inputs are those of one to be tuned."""
+        if self.frozen is None:
+            return self
+        recipe = {name: value for name, value in self.recipe.items() if name != "tuned"}
+        return replace(self, x=self.frozen, frozen=None, recipe=recipe)
+
     def without_labels(self) -> Rows:
         """The inputs alone: what a method never sees it cannot learn."""
         return replace(self, y=torch.zeros(len(self), 0), classes=None, truth=None)
@@ -115,7 +126,7 @@ class Rows:
         """The rows of an index, in its order."""
         x = self.x[index] if isinstance(self.x, Tensor) else Subset(self.x, index.tolist())
         names = None if self.names is None else tuple(self.names[i] for i in index.tolist())
-        columns = {name: getattr(self, name) for name in ("truth", "source_index", "reviewed", "content")}
+        columns = {name: getattr(self, name) for name in ("truth", "source_index", "reviewed", "content", "frozen")}
         taken: dict[str, Any] = {name: None if values is None else values[index] for name, values in columns.items()}
         return replace(self, x=x, y=self.y[index], names=names, **taken)
 
@@ -127,16 +138,19 @@ class Rows:
         else:
             x = ConcatDataset([self.x, other.x])  # type: ignore[list-item]
         names = None if self.names is None or other.names is None else self.names + other.names
-        truth, source_index, reviewed = (
+        truth, source_index, reviewed, frozen = (
             None if mine is None or its is None else torch.cat([mine, its])
             for mine, its in (
                 (self.truth, other.truth),
                 (self.source_index, other.source_index),
                 (self.reviewed, other.reviewed),
+                (self.frozen, other.frozen),
             )
         )
         y = torch.cat([self.y, other.y])
-        return replace(self, x=x, y=y, names=names, truth=truth, source_index=source_index, reviewed=reviewed)
+        return replace(
+            self, x=x, y=y, names=names, truth=truth, source_index=source_index, reviewed=reviewed, frozen=frozen
+        )
 
     def parted_from(self, other: Rows) -> bool:
         """Whether both are parts of what one source holds, as ``split`` makes them: no row is in both."""

@@ -18,6 +18,7 @@ from torch import Tensor
 from holdfast.data import columns
 from holdfast.data.labels import Missing, Task, class_numbers, is_regression, present, targets
 from holdfast.data.rows import Rows
+from holdfast.data.tune import table_tokens, to_tune, tuned_in
 from holdfast.encoders.named import usual_for_texts
 from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
@@ -36,6 +37,7 @@ def read(
     encoder: str | None = None,
     progress: MakeProgress = silent,
     alone: bool = True,
+    tune: bool = False,
 ) -> Rows:
     """The rows of a table.
 
@@ -52,10 +54,11 @@ def read(
     recipe: the encoding of an earlier reading, used instead of fitting one.
     encoder: of a pre-trained network that reads free text as well, or "auto": the usual one, if it is installed.
     alone: its columns are all that there is to learn from.
+    tune: the encoder is to be tuned: inputs are the tokens of the text.
     """
     return build(
         load(path), str(path), label=label, truth=truth, task=task, recipe=recipe, missing=missing, encoder=encoder,
-        progress=progress, alone=alone,
+        progress=progress, alone=alone, tune=tune,
     )  # fmt: skip
 
 
@@ -71,6 +74,7 @@ def build(
     encoder: str | None = None,
     progress: MakeProgress = silent,
     alone: bool = True,
+    tune: bool = False,
 ) -> Rows:
     """The rows of a table in memory; ``source`` is what errors call it."""
     label = label or (recipe["label"] if recipe else None)
@@ -87,12 +91,18 @@ def build(
     y, classes, true = _labels(frame, label, truth, task, recipe)
     if recipe is None:
         recipe = _fit(frame, label, truth, classes, encoder, progress, alone)
-    x = torch.from_numpy(columns.encode(frame, recipe["columns"], progress)) if alone else torch.zeros(len(frame), 1)
+    if tuned_in(recipe) is not None:
+        x, tune = table_tokens(frame, recipe), False  # features of further rows would help nobody
+    elif alone:
+        x = torch.from_numpy(columns.encode(frame, recipe["columns"], progress))
+    else:
+        x = torch.zeros(len(frame), 1)
     names = _names(frame, recipe["names"])
     if names is None and dropped:
         # Without these the rows of a report could not be found again in the file.
         names = tuple(map(str, frame.index))
-    return Rows(x, y, classes, names, true, recipe, content=columns.content(frame, recipe["columns"]))
+    rows = Rows(x, y, classes, names, true, recipe, content=columns.content(frame, recipe["columns"]))
+    return to_tune(rows, table_tokens(frame, recipe)) if tune else rows
 
 
 def read_inputs(
@@ -100,7 +110,10 @@ def read_inputs(
 ) -> tuple[Tensor, tuple[str, ...] | None]:
     """The features of a table, which need not have a label column, and the names of its rows."""
     frame = load(path)
-    return torch.from_numpy(columns.encode(frame, recipe["columns"], progress)), _names(frame, recipe["names"])
+    names = _names(frame, recipe["names"])
+    if tuned_in(recipe) is not None:
+        return table_tokens(frame, recipe), names
+    return torch.from_numpy(columns.encode(frame, recipe["columns"], progress)), names
 
 
 def count_and_names(path: Path, recipe: Mapping[str, Any]) -> tuple[int, tuple[str, ...] | None]:
@@ -187,7 +200,7 @@ def _fit(
     features = frame.drop(columns=[name for name in (label, truth) if name is not None])
     fitted, dropped = columns.fit(features, usual_for_texts() if encoder == "auto" else encoder, progress)
     if encoder not in (None, "auto") and not any("encoder" in spec for spec in fitted):
-        raise HoldfastError(f"no column holds text that {encoder} could read; leave it out (--net mlp)")
+        raise HoldfastError(f"no column holds text that {encoder} could read; leave it out (--net mlp, no --tune)")
     if not fitted and alone:
         why = "; ".join(f"{name!r} dropped: {reason}" for name, reason in dropped.items())
         aside = f" ({why})" if why else ""

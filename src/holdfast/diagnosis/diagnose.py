@@ -111,7 +111,9 @@ def diagnose(run: Run, rows: Rows | None = None, *, examples: int = 100, seed: i
             smooth=smoothness(net, x[index], start, given[index]),
         )  # fmt: skip
         hidden = max(p.shape[0] for p in net.parameters() if p.dim() > 1)
-        diagnosis.clusters = _clusters(inputs, y, task.outputs, len(rows), hidden, wrong)
+        # Numbers of tokens lie near to one another without a meaning.
+        lying = inputs if rows.frozen is None else rows.frozen[some]
+        diagnosis.clusters = _clusters(lying, y, task.outputs, len(rows), hidden, wrong)
     return diagnosis
 
 

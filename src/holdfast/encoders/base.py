@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.errors import HoldfastError
+
 
 class Encoder(ABC):
     """A pre-trained network that makes features of texts or of pictures.
 
-    It is loaded when it is first needed, and never trained. ``encode`` is ``net`` on what ``prepare`` makes of a batch,
-    without a gradient; fine-tuning would call the two with one.
+    It is loaded when it is first needed. ``encode`` is ``net`` on what ``prepare`` makes of a batch, without a
+    gradient. ``net`` is never trained; ``holdfast.encoders.tuned`` trains another that ``load`` gives.
 
     Attributes
     ----------
@@ -42,7 +45,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def load(self) -> nn.Module:
-        """The network: what ``prepare`` returns in, (B, size) out."""
+        """A network of its own at each call: what ``prepare`` returns in, (B, size) out."""
 
     @abstractmethod
     def prepare(self, batch: Any) -> Any:
@@ -98,6 +101,13 @@ class TextEncoder(Encoder):
     def most(self) -> int:
         """Tokens of a text that are read."""
 
+    def tokens(self, texts: Sequence[str]) -> Tensor:
+        """(N, most) the numbers of the tokens of each text, and -1 after the last: what a tuned network takes.
+
+        It hands them to what ``load`` gives as ``{"input_ids": (B, L), "attention_mask": (B, L)}``.
+        """
+        raise HoldfastError(f"{self.name} has no tokens, without which it cannot be tuned; leave --tune out")
+
     def encode(self, batch: Sequence[str]) -> Tensor:
         return nn.functional.normalize(super().encode(batch))
 
@@ -113,6 +123,23 @@ class TextEncoder(Encoder):
             room = max(room, tokens)
             found[-1].append(row)
         return found
+
+
+@dataclass(frozen=True)
+class Squares:
+    """Pictures (B, C, H, W) in [0, 1] as the normalised colours of squares, (B, 3, side, side)."""
+
+    side: int
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        x = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x[:, :3]
+        if x.shape[2:] != (self.side, self.side):
+            x = nn.functional.interpolate(x, size=(self.side, self.side), mode="bicubic", antialias=True)
+            x = x.clamp(0, 1)
+        mean, deviation = (torch.tensor(each, device=x.device)[:, None, None] for each in (self.mean, self.deviation))
+        return ((x - mean) / deviation).contiguous(memory_format=torch.channels_last)
 
 
 class ImageEncoder(Encoder):
@@ -138,14 +165,12 @@ class ImageEncoder(Encoder):
 
     def prepare(self, batch: Tensor) -> Tensor:
         """Bytes (B, C, H, W) as the normalised colours of squares."""
-        x = batch.to(self.device, torch.float32)
-        x = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x[:, :3]
-        if x.shape[2:] != (self.side, self.side):
-            x = nn.functional.interpolate(x, size=(self.side, self.side), mode="bicubic", antialias=True)
-            x = x.clamp(0, 255)
-        mean, deviation = (torch.tensor(each, device=x.device)[:, None, None] for each in (self.mean, self.deviation))
-        x = (x / 255 - mean) / deviation
-        return x.to(self.dtype).contiguous(memory_format=torch.channels_last)
+        return self.squares(batch.to(self.device, torch.float32) / 255).to(self.dtype)
+
+    @property
+    def squares(self) -> Squares:
+        """How pictures are made to fit the network."""
+        return Squares(self.side, self.mean, self.deviation)
 
     def batches(self, order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
         count = max(1, self.budget // self.side**2) if self.device.type == "cpu" else 64

@@ -50,6 +50,7 @@ class EfficientNetLite0(ImageEncoder):
             raise HoldfastError(_MISSING) from None
         model = EfficientNet.from_name("efficientnet-lite0")
         model.load_state_dict(torch.load(self.weights[0], weights_only=True))
+        model._fc = nn.Identity()  # its classifier of ImageNet
         return _Pooled(_fused(model.eval()))
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -56,12 +57,22 @@ class HuggingFaceText(TextEncoder):
         return transformers().AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
 
     def load(self) -> nn.Module:
-        return _MeanOverTokens(load_model(self.folder))
+        model = load_model(self.folder)
+        if hasattr(model, "pooler"):
+            model.pooler = None  # type: ignore[assignment]  # the mean over the tokens goes past it
+        return _MeanOverTokens(model)
 
     def prepare(self, batch: Sequence[str]) -> Mapping[str, Tensor]:
         """Tokens and their mask, as wide as the longest text."""
         made = self._tokens(list(batch), padding=True, truncation=True, max_length=self.most, return_tensors="pt")
         return {name: values.to(self.device) for name, values in made.items()}
+
+    def tokens(self, texts: Sequence[str]) -> Tensor:
+        found = self._tokens(list(texts), truncation=True, max_length=self.most)["input_ids"]
+        whole = np.full((len(found), self.most), -1, dtype=np.int32)
+        for row, numbers in zip(whole, found, strict=True):
+            row[: len(numbers)] = numbers
+        return torch.from_numpy(whole)
 
 
 class _MeanOverTokens(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
@@ -52,5 +53,5 @@ class Timm(ImageEncoder):
         return f"{self.name} {digest.hexdigest()[:16]} {self.settings}"
 
     def load(self) -> nn.Module:
-        model: nn.Module = self._model
+        model: nn.Module = copy.deepcopy(self._model)
         return model

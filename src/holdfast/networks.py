@@ -1,0 +1,40 @@
+"""The networks that a training starts with: by name, given, begun elsewhere, or pre-trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import nn
+
+from holdfast.data.rows import Rows
+from holdfast.data.tune import tuned_in
+from holdfast.encoders.tuned import PREFIX, network
+from holdfast.errors import HoldfastError
+from holdfast.feed import task_for
+from holdfast.nets import load_body, reset_parameters
+from holdfast.run import pretrained_body
+
+
+def networks(
+    net: nn.Module | str, count: int, rows: Rows, pretrained: str | Path | None
+) -> tuple[str | None, list[nn.Module]]:
+    """So many networks and the name of their kind; all but a given first one start from weights of their own, or all
+    from those of a run."""
+    tuned = tuned_in(rows.recipe)
+    if tuned is not None:
+        if net not in ("auto", PREFIX + tuned) or pretrained is not None:
+            raise HoldfastError(
+                f"these rows are read by {tuned}, which is tuned; leave out any other network (or --tune)"
+            )
+        net = PREFIX + tuned
+    spec, body = (None, None) if pretrained is None else pretrained_body(Path(pretrained), rows)
+    if net == "auto" and spec is not None:
+        net = spec
+    if isinstance(net, str):
+        nets = [network(net, rows.shape, task_for(rows).outputs) for _ in range(count)]
+    else:
+        nets = [net] + [reset_parameters(net) for _ in range(count - 1)]
+    for each in nets:
+        if body is not None:
+            load_body(each, body)
+    return net if isinstance(net, str) else None, nets

@@ -142,9 +142,10 @@ class ImageEncoder(Encoder):
         x = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x[:, :3]
         if x.shape[2:] != (self.side, self.side):
             x = nn.functional.interpolate(x, size=(self.side, self.side), mode="bicubic", antialias=True)
-            x = x.clamp(0, 255)
+            x = x.clamp_(0, 255)
         mean, deviation = (torch.tensor(each, device=x.device)[:, None, None] for each in (self.mean, self.deviation))
-        x = (x / 255 - mean) / deviation
+        # As one factor and one shift: each pass over the pixels costs a hundredth of the network.
+        x = (x * (1 / (255 * deviation))).sub_(mean / deviation)
         return x.to(self.dtype).contiguous(memory_format=torch.channels_last)
 
     def batches(self, order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:

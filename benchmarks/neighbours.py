@@ -13,10 +13,12 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import check as checks
 import features as ways
 import numpy as np
 import protocol
@@ -25,8 +27,7 @@ from sklearn.metrics import roc_auc_score
 from suite import images, people
 
 from holdfast import Rows
-from holdfast.compare import corrupted
-from holdfast.data.source import Source
+from holdfast.data import tables
 from holdfast.functional.neighbours import NEIGHBOURS, neighbour_votes
 
 VOTERS = (1_000, 2_500, 5_000, 10_000, 20_000, 60_000)
@@ -37,8 +38,9 @@ CELLS, LOOKED_INTO = 1024, 8
 
 def reviews(folder: Path) -> Rows:
     """App reviews, 20 % flipped, by MiniLM beside the words."""
-    rows, _ = Source.at(folder / "amazon_reviews.csv.gz", "0.2", 0, label="Positive", encoder="minilm").load()
-    return corrupted(rows, "symmetric", 0.2, 0)
+    case = checks.table(folder, "amazon_reviews.csv.gz", "Positive", 0.2)
+    rows = tables.build(case.data, "the reviews", label="Positive", encoder="minilm")
+    return replace(rows, truth=torch.from_numpy(case.truth).long())
 
 
 CASES: dict[str, Callable[[Path], Rows]] = {

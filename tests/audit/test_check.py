@@ -81,7 +81,8 @@ def test_wrong_labels_of_texts_and_vectors(kind):
     if kind == "texts":
         lines, y = texts(1200)
         wrong = flipped(y, 0.2)
-        check = holdfast.check(pd.DataFrame({"text": lines, "label": np.where(wrong, 1 - y, y)}), label="label")
+        frame = pd.DataFrame({"text": lines, "label": np.where(wrong, 1 - y, y)})
+        check = holdfast.check(frame, label="label", encoder=None)
         assert check.judged.opinions.chosen != "boosted trees"
     else:
         draw = np.random.default_rng(1)
@@ -170,7 +171,8 @@ def test_empty_rows():
 def test_texts_that_share_no_word_with_others():
     lines, y = texts(300)
     lines[12] = "qwzx plugh xyzzy frotz"
-    assert holdfast.check(pd.DataFrame({"text": lines, "label": y}), label="label").rows("outlier") == [12]
+    frame = pd.DataFrame({"text": lines, "label": y})
+    assert holdfast.check(frame, label="label", encoder=None).rows("outlier") == [12]
 
 
 def test_a_file_and_a_frame_give_the_same(noisy, checked, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from holdfast.audit.page import fit_command, write_page
 from holdfast.audit.subject import Subject
 from holdfast.errors import HoldfastError
 from holdfast.files import written_aside
-from holdfast.progress import Progress, Silent
+from holdfast.progress import MakeProgress, Progress, Silent, silent
 
 FINDERS: dict[str, Finder] = {
     "columns": find_columns,
@@ -96,7 +97,10 @@ def check(
     label: str | None = None,
     *,
     test: Data | None = None,
+    encoder: str | None = "auto",
+    features: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    encoding: MakeProgress = silent,
     **reading: Any,
 ) -> Check:
     """Say what is wrong with data: labels, duplicates, outliers, rare classes, empty rows, suspicious columns.
@@ -109,7 +113,11 @@ def check(
     data: a path that ``holdfast.read`` understands, a table in memory, or inputs and labels.
     label: the column of the labels, of a table.
     test: rows to test on; those that training rows repeat are found.
+    encoder: a pre-trained network that reads texts, beside their words, or photographs; "auto": the usual one, if it is
+        installed, unless that would take more than five minutes; None: words and thumbnails alone. docs/encoders.md.
+    features: a .npy file of numbers to judge by instead, a row for each row of the data.
     progress: a bar.
+    encoding: makes the bar of an encoding.
     reading: further options of ``holdfast.read``, such as ``task`` or ``missing_labels``.
 
     >>> import numpy as np
@@ -117,14 +125,14 @@ def check(
     >>> check((x, (x[:, 0] > 0).astype(int))).rows("duplicate")
     [40]
     """
+    # Before the bar: an encoding has one of its own.
+    subject = open_subject(data, test, label, encoder=encoder, features=features, encoding=encoding, **reading)
+    if subject.rows.unlabelled:
+        raise HoldfastError("the rows have no labels to check")
     with progress or Silent() as bar:
-        steps = len(FINDERS) + 2
-        bar.phase("reading")
-        subject = open_subject(data, test, label, **reading)
-        if subject.rows.unlabelled:
-            raise HoldfastError("the rows have no labels to check")
+        steps = len(FINDERS) + 1
         found: list[Finding] = []
-        for done, (name, finder) in enumerate(FINDERS.items(), start=1):
+        for done, (name, finder) in enumerate(FINDERS.items()):
             bar.at(done, steps)
             bar.phase(name)
             found += finder(subject)

@@ -60,7 +60,7 @@ def opinions(subject: Subject, say: Callable[[str], None] = lambda text: None) -
     """
     rows = subject.rows
     classes = None if rows.classes is None else len(rows.classes)
-    native = native_columns(rows)
+    native = None if subject.reading.alone else native_columns(rows)
     found = _ask(subject, native, rows.y, say)
     best, *others = (each.expected for each in found.values())
     if classes is None:
@@ -70,7 +70,7 @@ def opinions(subject: Subject, say: Callable[[str], None] = lambda text: None) -
     if native is not None:
         return Opinions(found, label_trust(best, rows.y).evidence)
     say("votes of near rows")
-    votes = neighbour_votes(subject.points, rows.y, classes)
+    votes = neighbour_votes(subject.kindred, rows.y, classes)
     return Opinions(found, joined_evidence(best, [*others, votes], rows.y))
 
 
@@ -141,7 +141,7 @@ def _classes(subject: Subject, asked: Opinions, trust: Trust, noise: Noise) -> F
         f"models that never saw the label expect {name}" if bad else ""
         for name, bad in zip(suggested, flag, strict=True)
     ]
-    sentence = _sentence(WrongLabels(*noise.rate, int(flag.sum()), len(flag)), asked)
+    sentence = _sentence(WrongLabels(*noise.rate, int(flag.sum()), len(flag)), asked, subject)
     return Finding(KIND, np.arange(len(y)), 1 - right, flag, why, sentence, suggested=list(suggested))
 
 
@@ -155,12 +155,13 @@ def _targets(subject: Subject, asked: Opinions) -> Finding:
         f"models that never saw the number expect {text}" if bad else ""
         for text, bad in zip(expected, flag, strict=True)
     ]
-    sentence = _sentence(WrongLabels(*rate_by_trust(right), int(flag.sum()), len(flag)), asked)
+    sentence = _sentence(WrongLabels(*rate_by_trust(right), int(flag.sum()), len(flag)), asked, subject)
     return Finding(KIND, np.arange(len(right)), 1 - right, flag, why, sentence, suggested=expected)
 
 
-def _sentence(wrong: WrongLabels, asked: Opinions) -> str:
-    return "; ".join(part for part in (wrong.estimate, wrong.difference, asked.sentence) if part)
+def _sentence(wrong: WrongLabels, asked: Opinions, subject: Subject) -> str:
+    parts = (wrong.estimate, wrong.difference, asked.sentence, subject.reading.sentence)
+    return "; ".join(part for part in parts if part)
 
 
 def _shown(values: Tensor, recipe: Any) -> list[str]:

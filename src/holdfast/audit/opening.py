@@ -10,24 +10,43 @@ from typing import Any
 import pandas as pd
 import torch
 
+from holdfast.audit.reading import read_by_encoder
 from holdfast.audit.subject import Subject
 from holdfast.data import tables
 from holdfast.data.labels import Missing, present
 from holdfast.data.rows import Rows, as_rows
 from holdfast.data.scale import scaled_targets
 from holdfast.data.source import Source
+from holdfast.progress import MakeProgress, silent
 
 Data = str | os.PathLike[str] | pd.DataFrame | Rows | tuple[Any, Any]
 
 
-def open_subject(data: Data, test: Data | None, label: str | None, **reading: Any) -> Subject:
-    """Read data as ``fit`` does.
+def open_subject(
+    data: Data,
+    test: Data | None,
+    label: str | None,
+    *,
+    encoder: str | None = "auto",
+    features: str | os.PathLike[str] | None = None,
+    encoding: MakeProgress = silent,
+    **reading: Any,
+) -> Subject:
+    """Read data as ``fit`` does: as words and pixels, and by a pre-trained network.
 
     Parameters
     ----------
+    encoder, features: see ``check``.
+    encoding: makes the bar of an encoding.
     reading: further options of ``holdfast.read``.
     """
     options = {name: value for name, value in reading.items() if value is not None}
+    plain = _plain(data, test, label, **options)
+    made = read_by_encoder(plain.rows, plain.frame, data, encoder, features, options, encoding)
+    return replace(plain, reading=made)
+
+
+def _plain(data: Data, test: Data | None, label: str | None, **options: Any) -> Subject:
     if isinstance(data, str | os.PathLike) and not _is_table(data):
         held_out = str(test) if isinstance(test, str | os.PathLike) else "0"
         rows, own = Source.at(Path(data), held_out, 0, label=label, **options).load()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.audit.pictures import described, usual_spread
+from holdfast.audit.reading import NOTHING, Reading
 from holdfast.audit.table_text import text_columns
 from holdfast.data.native import encoded_width
 from holdfast.data.rows import Rows
@@ -43,12 +44,14 @@ class Subject:
     ----------
     rows, test: as ``holdfast.read`` makes them, targets scaled.
     frame, test_frame: the tables behind them, a line for each row; None where they come from no table.
+    reading: what a pre-trained network makes of them.
     """
 
     rows: Rows
     test: Rows | None = None
     frame: pd.DataFrame | None = None
     test_frame: pd.DataFrame | None = None
+    reading: Reading = NOTHING
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -105,15 +108,27 @@ class Subject:
         scale = _robust_scale(flat, self.rows.recipe["columns"])
         return _Space(flat, torch.zeros(flat.shape[1]), scale, unit=self.texts is not None)
 
-    @property
+    @cached_property
     def features(self) -> Any:
         """(N, d) what models read: an array, or a sparse matrix."""
-        return self._space.features
+        made = self.reading.features
+        if made is None:
+            return self._space.features
+        if self.reading.alone:
+            return made.numpy()
+        from scipy.sparse import csr_matrix, hstack
+
+        return hstack([csr_matrix(self._space.features), csr_matrix(made.numpy())], format="csr")
 
     @property
     def points(self) -> Tensor:
         """(N, d) where near rows are near."""
         return self._space.points
+
+    @property
+    def kindred(self) -> Tensor:
+        """(N, d) where rows of one class are near."""
+        return self.points if self.reading.features is None else self.reading.features
 
     @cached_property
     def test_points(self) -> Tensor | None:

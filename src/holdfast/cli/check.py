@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,11 @@ from rich.table import Table
 from holdfast.audit.check import Check
 from holdfast.audit.check import check as look
 from holdfast.cli import options as o
+from holdfast.encoders import ENCODERS, is_encoder
+from holdfast.errors import HoldfastError
+
+WITHOUT = ("mlp", "cnn4")
+"""Networks that ``fit`` trains on words and pixels."""
 
 
 def check(
@@ -20,6 +26,20 @@ def check(
     label: o.Label = None,
     test: Annotated[
         Path | None, typer.Option(help="File of rows to test on; training rows among them are found.")
+    ] = None,
+    net: Annotated[
+        str,
+        typer.Option(
+            help=f"A pre-trained network that reads texts or photographs: {', '.join(ENCODERS)}, text:FOLDER or "
+            "image:FOLDER (or a name on the Hugging Face hub), timm:NAME; auto: the usual one if it is installed and "
+            "needs no more than five minutes; mlp or cnn4: none."
+        ),
+    ] = "auto",
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .npy file of features to judge labels by, a row for each row of DATA.", show_default=False
+        ),
     ] = None,
     task: o.TaskName = None,
     threads: o.Threads = 0,
@@ -38,12 +58,25 @@ def check(
     found = look(
         data, label, test=test, task=task, missing_labels=missing.value, truth=truth, image_size=image_size,
         skip_broken=skip_broken or None, trust_pickle=trust_pickle or None,
-        progress=o.progress_bar("check", quiet, unit="steps"),
+        encoder=_encoder(net), features=features, progress=o.progress_bar("check", quiet, unit="steps"),
+        encoding=partial(o.encoding_bar, quiet),
     )  # fmt: skip
     found.write(out)
     _tell(found)
     o.console.print(f"all issues: {out / 'issues.csv'}; to look at: {out / 'check.html'}", highlight=False)
     o.console.print(f"next: {found.next_step}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _encoder(named: str) -> str | None:
+    """What reads texts and pictures; networks of pixels and words, as ``fit`` names them, stand for nothing."""
+    if named == "auto" or is_encoder(named):
+        return named
+    if named in WITHOUT:
+        return None
+    raise HoldfastError(
+        f"check trains no network of yours, so --net is auto, a pre-trained one ({', '.join(ENCODERS)}, text:NAME, "
+        f"image:NAME, timm:NAME), or {' or '.join(WITHOUT)} to go without; not {named!r}"
+    )
 
 
 def _tell(found: Check) -> None:

@@ -101,7 +101,9 @@ def encode_inputs(x: Any, recipe: Mapping[str, Any], progress: MakeProgress = si
     return torch.from_numpy(scaled(features(encoder, items(x, recipe), progress), recipe["encoder"]))
 
 
-def encode_data(data: Rows | tuple[Any, Any], name: str, like: Rows | None = None) -> Rows:
+def encode_data(
+    data: Rows | tuple[Any, Any], name: str, like: Rows | None = None, progress: MakeProgress = silent
+) -> Rows:
     """Texts or pictures in memory, with their labels, as rows of features.
 
     Parameters
@@ -114,7 +116,7 @@ def encode_data(data: Rows | tuple[Any, Any], name: str, like: Rows | None = Non
         raise HoldfastError(f"{name} encodes texts or images (bytes), and these rows are neither")
     encoder = encoder_named(_named_for(x, name) if like is None else like.recipe["encoder"]["name"])
     given = _raw_items(x, encoder)
-    found = features(encoder, given)
+    found = features(encoder, given, progress)
     spec = {"name": encoder.name, **fit_block(found)} if like is None else like.recipe["encoder"]
     made, content = torch.from_numpy(scaled(found, spec)), contents(encoder, given.digests)
     if isinstance(data, Rows):

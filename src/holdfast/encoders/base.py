@@ -127,19 +127,21 @@ class TextEncoder(Encoder):
 
 @dataclass(frozen=True)
 class Squares:
-    """Pictures (B, C, H, W) in [0, 1] as the normalised colours of squares, (B, 3, side, side)."""
+    """Pictures (B, C, H, W) from 0 to ``white`` as the normalised colours of squares, (B, 3, side, side)."""
 
     side: int
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, white: float = 1.0) -> Tensor:
         x = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x[:, :3]
         if x.shape[2:] != (self.side, self.side):
             x = nn.functional.interpolate(x, size=(self.side, self.side), mode="bicubic", antialias=True)
-            x = x.clamp(0, 1)
+            x = x.clamp(0, white)
         mean, deviation = (torch.tensor(each, device=x.device)[:, None, None] for each in (self.mean, self.deviation))
-        return ((x - mean) / deviation).contiguous(memory_format=torch.channels_last)
+        # As one factor and one shift: each pass over the pixels costs a hundredth of the network.
+        x = (x * (1 / (white * deviation))).sub_(mean / deviation)
+        return x.contiguous(memory_format=torch.channels_last)
 
 
 class ImageEncoder(Encoder):
@@ -165,7 +167,7 @@ class ImageEncoder(Encoder):
 
     def prepare(self, batch: Tensor) -> Tensor:
         """Bytes (B, C, H, W) as the normalised colours of squares."""
-        return self.squares(batch.to(self.device, torch.float32) / 255).to(self.dtype)
+        return self.squares(batch.to(self.device, torch.float32), white=255.0).to(self.dtype)
 
     @property
     def squares(self) -> Squares:

@@ -76,8 +76,8 @@ Tune = Annotated[
     bool,
     typer.Option(
         "--tune",
-        help="Train the pre-trained network itself too, not only on its features: better and far slower. Takes minilm "
-        "for text and lite0 for images unless --net names another.",
+        help="Train the pre-trained network itself too, not only a head on its features; many times slower. Takes "
+        "minilm for text and lite0 for images unless --net names another.",
     ),
 ]
 Epochs = Annotated[int, typer.Option(help="Passes over the data.")]

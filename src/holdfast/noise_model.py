@@ -29,6 +29,8 @@ from holdfast.types import Evidence
 Rate = float | Literal["auto"]
 """A noise rate, or "auto" to have it estimated."""
 
+OPINION = 0.25
+"""The part of held-out networks in the targets of a training, beside the posterior."""
 PROBE = 5
 """The last epoch before which an automatic rate is estimated anew."""
 
@@ -149,8 +151,10 @@ class LabelNoise(NoiseModel):
         return further_evidence(further.cpu(), held_out.cpu(), y.cpu()).to(held_out)
 
     def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
-        """The posterior: what label and evidence say together, soft where they leave doubt."""
-        return trust_in(evidence.joined.cpu(), y.cpu()).posterior.to(evidence.joined)
+        """The posterior, and a part of what held-out networks expect, which smooths the posterior's mistakes: else they
+        are memorised in a long training."""
+        posterior = trust_in(evidence.joined.cpu(), y.cpu()).posterior.to(evidence.held_out)
+        return torch.lerp(posterior, evidence.held_out, OPINION)
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns

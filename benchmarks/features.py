@@ -10,7 +10,7 @@ default has heard in the same run, ``cleanlab_features_f1`` of the same with the
 the CPU time from the file to the features with an empty cache, ``seconds`` that of training the default, evidence
 included; ``wall`` is the time that passed. The last line is one JSON object with a key for each case and way.
 
-    python benchmarks/features.py --data FOLDER             all cases: two hours on one core, nearly all of it the CNN
+    python benchmarks/features.py --data FOLDER             all cases: an hour or two on one core, most of it the CNN
     python benchmarks/features.py --data FOLDER --quick     the same with 1,000 images and 10 epochs of them
 
 What is done is kept and not done again.

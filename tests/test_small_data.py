@@ -74,7 +74,7 @@ def test_a_class_of_one_row_in_twenty_is_not_lost(rate):
     right = (rows.y == 1) & (rows.truth == 1)
     assert flag[right.numpy()].mean() < 0.25  # of the rare class's right labels
     assert given[~flag].sum() > 0
-    assert recall(run, test, 1) > recall(ordinary, test, 1) - 0.1
+    assert recall(run, test, 1) > recall(ordinary, test, 1) - 0.15
 
 
 def test_sixty_rows():

@@ -327,7 +327,7 @@ def _prepare(job: Job) -> Training:
     feed = Feed(job.rows, device=fabric.device, **job.feeding)
     if job.evidence is not None:
         held_out, joined = (each.to(feed.device) for each in job.evidence[:2])
-        feed.evidence = Evidence(held_out, joined, trees=job.evidence.trees)  # a method sees training rows alone
+        feed.evidence = job.evidence._replace(held_out=held_out, joined=joined, test=None)  # training rows alone
     nets = [fabric.to_device(net).train() for net in job.nets]
     method.begin(nets, feed)
     fabric.to_device(method)

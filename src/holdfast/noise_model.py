@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,6 +32,9 @@ Rate = float | Literal["auto"]
 
 OPINION = 0.25
 """The part of held-out networks in the targets of a training, beside the posterior."""
+UNFINISHED, KEPT = (0.02, 0.08), 0.5
+"""Parts by which held-out losses still fell at the end from which on given labels are kept in those targets, and from
+which on so large a share of them is."""
 PROBE = 5
 """The last epoch before which an automatic rate is estimated anew."""
 
@@ -152,9 +156,13 @@ class LabelNoise(NoiseModel):
 
     def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
         """The posterior, and a part of what held-out networks expect, which smooths the posterior's mistakes: else they
-        are memorised in a long training."""
+        are memorised in a long training. Where those networks were still learning when they had to end, they know less
+        than the one that trains on, and the given labels keep a part."""
         posterior = trust_in(evidence.joined.cpu(), y.cpu()).posterior.to(evidence.held_out)
-        return torch.lerp(posterior, evidence.held_out, OPINION)
+        target = torch.lerp(posterior, evidence.held_out, OPINION)
+        unfinished = 0.0 if evidence.unfinished is None else float(evidence.unfinished)
+        given = torch.nn.functional.one_hot(y, self.outputs).to(target)
+        return torch.lerp(target, given, float(np.interp(unfinished, UNFINISHED, (0.0, KEPT))))
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns

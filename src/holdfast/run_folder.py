@@ -90,15 +90,16 @@ class RunFolder:
 
     def write_evidence(self, evidence: Evidence) -> None:
         """What other networks say of each row; a run that goes on needs it again."""
-        opinions = {"held_out": evidence.held_out, "joined": evidence.joined, "test": evidence.test}
+        tensors = {k: each for k, each in evidence._asdict().items() if isinstance(each, Tensor)}
         trees = {} if evidence.trees is None else evidence.trees.state_dict(prefix=BESIDE)
-        write_tensors(self.path / EVIDENCE, {k: each for k, each in opinions.items() if each is not None} | trees)
+        write_tensors(self.path / EVIDENCE, tensors | trees)
 
     def evidence(self) -> Evidence | None:
         if not (self.path / EVIDENCE).exists():
             return None
         tensors, _ = read_tensors(self.path / EVIDENCE)
-        return Evidence(tensors["held_out"], tensors["joined"], tensors.get("test"), trees_among(tensors))
+        kept = {name: tensors.get(name) for name in Evidence._fields if name != "trees"}
+        return Evidence(**kept, trees=trees_among(tensors))  # type: ignore[arg-type]
 
     def write_start(self, weights: dict[str, Tensor]) -> None:
         """The weights that training began with."""

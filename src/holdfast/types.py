@@ -101,6 +101,8 @@ class Evidence(NamedTuple):
     """(M, q) evidence about the true labels of test rows, where these are to be judged too."""
     trees: nn.Module | None = None
     """Boosted trees, where held-out labels are predicted better with them (``nets.trees.FoldTrees``)."""
+    unfinished: Tensor | None = None
+    """By what part held-out losses still fell in the second half of the epochs of the folds; 0 where they had stopped."""
 
 
 class Verdict(NamedTuple):

@@ -102,7 +102,7 @@ class Evidence(NamedTuple):
     trees: nn.Module | None = None
     """Boosted trees, where held-out labels are predicted better with them (``nets.trees.FoldTrees``)."""
     unfinished: Tensor | None = None
-    """By what part held-out losses still fell in the second half of the epochs of the folds; 0 where they had stopped."""
+    """By what part held-out losses still fell in the second half of the epochs of the folds; 0 had they stopped."""
 
 
 class Verdict(NamedTuple):

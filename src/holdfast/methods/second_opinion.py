@@ -21,7 +21,8 @@ class SecondOpinion(Method):
     longer predicts held-out *given* labels better (``holdfast.evidence``): ``q_i``, the out-of-fold opinion about row
     i. Joined with what networks expected of a row while they learnt it, and by Bayes' rule with a transition matrix T,
     it becomes a posterior, ``p_ic`` in proportion to ``q'_ic T[c, y_i]`` (``functional/label_trust.py``). The network
-    then trains on all rows towards ``3/4 p_i + 1/4 q_i``. For numbers ``q_i`` replaces targets that lie far from it.
+    then trains on all rows towards ``3/4 p_i + 1/4 q_i``; up to half of the target is the given label where the folds
+    had to end while they were still learning. For numbers ``q_i`` replaces targets that lie far from it.
 
     Where held-out given labels are predicted better with boosted trees, as for many tables, the trees of the folds join
     the network in what is predicted, with the share that predicts those labels best.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,15 +11,19 @@ from typing import Any
 import pandas as pd
 from torch import nn
 
+from holdfast.data.held import Columns, take
+from holdfast.data.labels import Task
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.files import written_aside
 from holdfast.fit import fit
 from holdfast.jobs import Failed, run_jobs
 from holdfast.method import Method
+from holdfast.methods import METHODS
 from holdfast.noise import corrupt
 from holdfast.plots import curves
 from holdfast.progress import Count, MakeProgress, Progress, Silent, silent
+from holdfast.registry import lookup
 from holdfast.run import Run
 
 
@@ -31,11 +35,14 @@ def corrupted(rows: Rows, kind: str | None, rate: float, seed: int) -> Rows:
 
 
 def compare(
-    rows: Rows,
-    methods: Mapping[str, Callable[[], Method]],
+    data: Any,
+    methods: Mapping[str, Callable[[], Method]] | Sequence[str],
     net: str | Callable[[], nn.Module] = "auto",
     *,
-    test: Rows,
+    test: Any = None,
+    label: str | None = None,
+    truth: str | None = None,
+    task: Task | None = None,
     noise: str | None = None,
     rate: float = 0.0,
     seeds: int = 3,
@@ -54,7 +61,8 @@ def compare(
 
     Parameters
     ----------
-    methods: a maker for each name.
+    data, test, label, truth, task: as ``fit`` takes them; there must be test rows, the data's own or others.
+    methods: names, or a maker for each name.
     noise, rate: wrong labels to plant in the training rows; None trains on the labels as given.
     jobs: runs at a time, a process each. More than one asks for methods, net and settings that can be pickled, and for
         a script that calls ``compare`` under ``if __name__ == "__main__"``.
@@ -66,9 +74,19 @@ def compare(
     DataFrame: mean and standard deviation over the seeds of the last-ten-epoch mean, the best epoch, purity,
     coverage and seconds.
     """
+    if not isinstance(methods, Mapping):
+        methods = {name: lookup("method", name, METHODS, []) for name in methods}
+    named = net if isinstance(net, str) else "mlp"  # a maker of networks takes rows as they are
+    plain = any(settings.get(name) is not None for name in ("pretrained", "augment"))
+    taken = take(data, test, Columns(label, truth, task), net=named, tune=settings.pop("tune", False), plain=plain)
+    rows, held_out, net = taken.rows, taken.test, str(taken.net) if isinstance(net, str) else net
+    if held_out is None:
+        raise HoldfastError("a comparison needs test rows; pass test, with data of the same kind or a share (0.2)")
+    if taken.batch_size is not None:
+        settings.setdefault("batch_size", taken.batch_size)
     trials = {
         f"{name}-{seed}": partial(
-            _trial, rows, make, net, test, noise, rate, seed,
+            _trial, rows, make, net, held_out, noise, rate, seed,
             None if out is None else Path(out) / f"{name}-{seed}",
             None if jobs > 1 else progress(f"{name} {seed}" if seeds > 1 else name, "epochs"), settings,
         )

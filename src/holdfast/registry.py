@@ -39,6 +39,11 @@ def lookup(what: str, name: str, among: Mapping[str, Callable[..., T]], options:
     return make
 
 
+def made(what: str, named: T | str, among: Mapping[str, Callable[..., T]]) -> T:
+    """What a name stands for, with its usual settings; what is no name is returned as it is."""
+    return lookup(what, named, among, [])() if isinstance(named, str) else named
+
+
 def setting(text: str) -> tuple[str, Any]:
     """A name and its value: a Python literal, or else a word.
 

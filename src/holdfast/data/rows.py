@@ -179,7 +179,7 @@ def as_rows(data: Rows | tuple[Any, Any], like: Rows | None = None) -> Rows:
         return data
     x, given = data
     if not isinstance(x, (Tensor, Dataset)):
-        x = torch.as_tensor(np.asarray(x))
+        x = torch.as_tensor(np.require(x, requirements="W"))  # torch warns of memory that it may not write to
     if isinstance(x, Tensor) and x.dtype not in (torch.uint8, torch.float32):
         x = x.float()
     labels = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)

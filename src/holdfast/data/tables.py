@@ -109,7 +109,13 @@ def read_inputs(
     path: Path, recipe: Mapping[str, Any], progress: MakeProgress = silent
 ) -> tuple[Tensor, tuple[str, ...] | None]:
     """The features of a table, which need not have a label column, and the names of its rows."""
-    frame = load(path)
+    return inputs(load(path), recipe, progress)
+
+
+def inputs(
+    frame: pd.DataFrame, recipe: Mapping[str, Any], progress: MakeProgress = silent
+) -> tuple[Tensor, tuple[str, ...] | None]:
+    """The same of a table in memory."""
     names = _names(frame, recipe["names"])
     if tuned_in(recipe) is not None:
         return table_tokens(frame, recipe), names

@@ -215,10 +215,11 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         bar.phase("second opinions")
         _, nets = networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, rows, pretrained)
         feed = Feed(rows, device=fabric.device, **{**feeding, "batch_size": size, "seed": seed + 1})
-        others = None if judged is None else judged.x
+        feed.weight, others = None, None if judged is None else judged.x  # labels are judged, not what rows count
         found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others)
-    if rows is not job.rows:
-        found = found._replace(trees=None)  # they read features, and cannot join a network that reads tokens or pixels
+    if rows is not job.rows or rows.weight is not None:
+        # Trees read features, and cannot join a network that reads tokens or pixels; nor do they know of weights.
+        found = found._replace(trees=None)
     evidence = Evidence(*(None if each is None else each.cpu() for each in found))  # type: ignore[arg-type]
     job.asking = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     if job.folder is not None:
@@ -353,7 +354,7 @@ def _prepare(job: Job) -> Training:
     if not feed.ranks.first:
         torch.manual_seed(job.feeding["seed"] + feed.ranks.rank)  # dropout must not strike the same units everywhere
     optimizer = cast(Optimizer, fabric.setup_optimizers(made))
-    ledger = Ledger(feed.y, feed.task)
+    ledger = Ledger(feed.y, feed.task, weight=feed.weight)
     start = weights_of(nets[0])
     return Training(fabric, wrapped, method, job.stop, feed, optimizer, job.schedule, ledger, job.epochs, [], start)
 

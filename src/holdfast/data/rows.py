@@ -15,6 +15,9 @@ from torch.utils.data import ConcatDataset, Dataset, Subset
 from holdfast.data.labels import floats_are_targets
 from holdfast.errors import HoldfastError
 
+OF_EACH_ROW = ("truth", "source_index", "reviewed", "content", "frozen", "weight")
+"""What else may be known of each row, by the names that ``Rows`` has for it."""
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -36,6 +39,7 @@ class Rows:
         anew on another machine they differ in their last bits. None: the inputs are their own content.
     frozen: (N, d) features of the same rows by a pre-trained network as it came, where the inputs are what that network
         reads, since it is to be tuned.
+    weight: (N,) how much each row counts in the loss, at least 0; None: all the same.
     """
 
     x: Tensor | Dataset[Any]
@@ -49,6 +53,7 @@ class Rows:
     source: Mapping[str, Any] = field(default_factory=dict)
     content: Tensor | None = None
     frozen: Tensor | None = None
+    weight: Tensor | None = None
 
     def __post_init__(self) -> None:
         n = len(self.y)
@@ -60,6 +65,8 @@ class Rows:
             raise HoldfastError(
                 f"true labels of shape {tuple(self.truth.shape)} beside labels of shape {tuple(self.y.shape)}"
             )
+        if self.weight is not None:
+            self._check_weight(self.weight)
         if isinstance(self.x, Tensor) and self.x.is_floating_point():
             bad = ~torch.isfinite(self.x.reshape(n, -1)).all(1)
             if bad.any():
@@ -68,6 +75,15 @@ class Rows:
             self._check_targets()
         else:
             self._check_labels(self.classes)
+
+    def _check_weight(self, weight: Tensor) -> None:
+        if weight.shape != (len(self),):
+            raise HoldfastError(f"weights of shape {tuple(weight.shape)} for {len(self)} rows; each row needs one")
+        bad = ~torch.isfinite(weight) | (weight < 0)
+        if bad.any():
+            raise HoldfastError(f"{_some(bad)} have a weight below 0, NaN or infinite")
+        if not weight.any():
+            raise HoldfastError("all rows have the weight 0, which leaves nothing to learn from")
 
     def _check_targets(self) -> None:
         if not self.y.is_floating_point():
@@ -115,18 +131,19 @@ class Rows:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of inputs and labels (of a dataset: of labels alone), to tell one set of rows from another."""
+        """A digest of inputs, labels and weights (of a dataset: no inputs), to tell one set of rows from another."""
         digest = hashlib.sha256(self.y.contiguous().numpy().tobytes())
         held = self.x if self.content is None else self.content
-        if isinstance(held, Tensor):
-            digest.update(held.contiguous().numpy().tobytes())
+        for part in (held, self.weight):
+            if isinstance(part, Tensor):
+                digest.update(part.contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 
     def take(self, index: Tensor) -> Rows:
         """The rows of an index, in its order."""
         x = self.x[index] if isinstance(self.x, Tensor) else Subset(self.x, index.tolist())
         names = None if self.names is None else tuple(self.names[i] for i in index.tolist())
-        columns = {name: getattr(self, name) for name in ("truth", "source_index", "reviewed", "content", "frozen")}
+        columns = {name: getattr(self, name) for name in OF_EACH_ROW}
         taken: dict[str, Any] = {name: None if values is None else values[index] for name, values in columns.items()}
         return replace(self, x=x, y=self.y[index], names=names, **taken)
 
@@ -138,19 +155,11 @@ class Rows:
         else:
             x = ConcatDataset([self.x, other.x])  # type: ignore[list-item]
         names = None if self.names is None or other.names is None else self.names + other.names
-        truth, source_index, reviewed, frozen = (
-            None if mine is None or its is None else torch.cat([mine, its])
-            for mine, its in (
-                (self.truth, other.truth),
-                (self.source_index, other.source_index),
-                (self.reviewed, other.reviewed),
-                (self.frozen, other.frozen),
-            )
-        )
-        y = torch.cat([self.y, other.y])
-        return replace(
-            self, x=x, y=y, names=names, truth=truth, source_index=source_index, reviewed=reviewed, frozen=frozen
-        )
+        joined: dict[str, Any] = {}
+        for name in OF_EACH_ROW:
+            own, its = getattr(self, name), getattr(other, name)
+            joined[name] = None if own is None or its is None else torch.cat([own, its])
+        return replace(self, x=x, y=torch.cat([self.y, other.y]), names=names, **joined)
 
     def parted_from(self, other: Rows) -> bool:
         """Whether both are parts of what one source holds, as ``split`` makes them: no row is in both."""

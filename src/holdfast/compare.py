@@ -27,11 +27,11 @@ from holdfast.registry import lookup
 from holdfast.run import Run
 
 
-def corrupted(rows: Rows, kind: str | None, rate: float, seed: int) -> Rows:
+def corrupted(rows: Rows, kind: str | None, rate: float, seed: int, **settings: Any) -> Rows:
     """The rows with wrong labels of a kind, the given ones kept as the truth; None leaves them as they are."""
     if kind is None:
         return rows
-    return replace(rows, y=corrupt(kind, rows, rate, seed).labels, truth=rows.y)
+    return replace(rows, y=corrupt(kind, rows, rate, seed, **settings).labels, truth=rows.y)
 
 
 def compare(
@@ -45,6 +45,7 @@ def compare(
     task: Task | None = None,
     noise: str | None = None,
     rate: float = 0.0,
+    noise_settings: Mapping[str, Any] | None = None,
     seeds: int = 3,
     out: str | Path | None = None,
     jobs: int = 1,
@@ -63,7 +64,8 @@ def compare(
     ----------
     data, test, label, truth, task: as ``fit`` takes them; there must be test rows, the data's own or others.
     methods: names, or a maker for each name.
-    noise, rate: wrong labels to plant in the training rows; None trains on the labels as given.
+    noise, rate, noise_settings: wrong labels to plant in the training rows (``holdfast.noise.corrupt``); None trains on
+        the labels as given.
     jobs: runs at a time, a process each. More than one asks for methods, net and settings that can be pickled, and for
         a script that calls ``compare`` under ``if __name__ == "__main__"``.
     threads: of the processor for each of several jobs.
@@ -86,7 +88,7 @@ def compare(
         settings.setdefault("batch_size", taken.batch_size)
     trials = {
         f"{name}-{seed}": partial(
-            _trial, rows, make, net, held_out, noise, rate, seed,
+            _trial, rows, make, net, held_out, noise, rate, noise_settings or {}, seed,
             None if out is None else Path(out) / f"{name}-{seed}",
             None if jobs > 1 else progress(f"{name} {seed}" if seeds > 1 else name, "epochs"), settings,
         )
@@ -130,14 +132,16 @@ def _trial(
     test: Rows,
     noise: str | None,
     rate: float,
+    noise_settings: Mapping[str, Any],
     seed: int,
     out: Path | None,
     progress: Progress | None,
     settings: Mapping[str, Any],
 ) -> tuple[pd.DataFrame, dict[str, float]]:
+    noisy = corrupted(rows, noise, rate, seed, **noise_settings)
     run = fit(
-        corrupted(rows, noise, rate, seed), make(), net if isinstance(net, str) else net(), test=test, seed=seed,
-        out=out, resume=out is not None, progress=progress, **settings,
+        noisy, make(), net if isinstance(net, str) else net(), test=test, seed=seed, out=out, resume=out is not None,
+        progress=progress, **settings,
     )  # fmt: skip
     return run.history, figures(run)
 

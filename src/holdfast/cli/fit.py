@@ -10,6 +10,8 @@ import numpy as np
 import typer
 
 from holdfast.cli import options as o
+from holdfast.cli.config_file import take_options
+from holdfast.cli.settings import owned
 from holdfast.config import RunConfig
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
@@ -49,7 +51,10 @@ def fit(
     method: Annotated[str, typer.Option(help=f"How to train: {', '.join(METHODS)}.")] = DEFAULT,
     options: o.Settings = [],  # noqa: B006
     stop: Annotated[
-        str | None, typer.Option(help=f"When to stop before wrong labels are memorised: {', '.join(STOPS)}.")
+        str | None,
+        typer.Option(
+            help=f"When to stop before wrong labels are memorised: {', '.join(STOPS)}; with --set stop.patience=5."
+        ),
     ] = None,
     pretrained: Annotated[
         Path | None, typer.Option("--from", help="Start from the network of this run (holdfast pretrain).")
@@ -62,7 +67,12 @@ def fit(
     ] = True,
     config: Annotated[
         Path | None,
-        typer.Option(help="Train as another run did: its run.json. DATA may be left out.", show_default=False),
+        typer.Option(
+            help="A YAML file with options by their names; or a run.json, to train as that run did, without DATA.",
+            show_default=False,
+            is_eager=True,
+            callback=take_options,
+        ),
     ] = None,
     task: o.TaskName = None,
     test: o.Test = "0.2",
@@ -73,6 +83,9 @@ def fit(
     batch_size: o.BatchSize = None,
     optimizer: o.OptimizerOption = o.OptimizerName.adam,
     lr: o.LearningRate = None,
+    momentum: o.Momentum = None,
+    nesterov: o.Nesterov = None,
+    weight_decay: o.WeightDecay = None,
     schedule: o.ScheduleOrUsual = None,
     augment: o.Crop = None,
     seed: o.Seed = 0,
@@ -118,6 +131,10 @@ def fit(
             raise HoldfastError("name the data to train on, such as: holdfast fit people.csv --label income")
         if tune and pretrained is not None:
             raise HoldfastError("--tune starts from a pre-trained network and --from from another run; leave out one")
+        settings = owned(options, ("stop",), method)
+        if stop is None and "stop" in settings:
+            raise HoldfastError(f"--set stop.{settings['stop'][0]}: there is no stop rule; pass --stop with one")
+        make = o.method_named(method, settings[method])
         net, encoder = o.net_and_encoder(net, plain=pretrained is not None or augment is True, tune=tune)
         if resume and encoder == "auto":
             encoder = _encoder_before(out)
@@ -128,13 +145,15 @@ def fit(
         )  # fmt: skip
         rows, held_out = source.load(bar)
         how = {
-            "stop": None if stop is None else lookup("stop rule", stop, STOPS, [])(), "net": net,
+            "stop": None if stop is None else lookup("stop rule", stop, STOPS, settings.get("stop", ()))(), "net": net,
             "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size,
-            "optimizer": o.optimizer_named(optimizer, lr, usual_for(rows)),
+            "optimizer": o.optimizer_named(
+                optimizer, lr, usual_for(rows), momentum=momentum, nesterov=nesterov, decay=weight_decay
+            ),
             "schedule": None if schedule is None else o.schedule_named(schedule),
             "augment": o.augmentation(augment, rows), "evidence": evidence, "seed": seed, "precision": precision,
         }  # fmt: skip
-        trainer, title = o.method_named(method, options)(), method
+        trainer, title = make(), method
     o.say_encoder(rows)
     run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
     metric = "accuracy" if rows.classes is not None else "R2"

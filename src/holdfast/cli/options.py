@@ -14,6 +14,7 @@ from rich.console import Console
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
+from holdfast.cli.settings import with_those_of_the_file
 from holdfast.data.encode import encoder_in
 from holdfast.data.rows import Rows
 from holdfast.data.tune import read_columns, tuned_in
@@ -94,6 +95,16 @@ BatchSize = Annotated[
     ),
 ]
 OptimizerOption = Annotated[OptimizerName, typer.Option(help="Which optimizer.")]
+Momentum = Annotated[float | None, typer.Option(help="Of sgd, in [0, 1); 0.9 if not given.", show_default=False)]
+Nesterov = Annotated[
+    bool | None,
+    typer.Option(
+        "--nesterov/--no-nesterov", help="Of sgd: look ahead; by default with any momentum.", show_default=False
+    ),
+]
+WeightDecay = Annotated[
+    float | None, typer.Option(help="0.0005 for sgd and 0 for adam if not given.", show_default=False)
+]
 LearningRate = Annotated[
     float | None,
     typer.Option(
@@ -126,7 +137,22 @@ TrustPickle = Annotated[bool, typer.Option("--trust-pickle", help="Load a pickle
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Settings = Annotated[
     list[str],
-    typer.Option("--set", help="A setting of the method, such as rate=0.5; may be repeated.", show_default=False),
+    typer.Option(
+        "--set",
+        help="A setting of the method, such as rate=0.5 (holdfast methods NAME lists them); may be repeated.",
+        show_default=False,
+        callback=with_those_of_the_file,
+    ),
+]
+
+NoiseSettings = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        help="A setting of the kind of noise, such as exact=true (holdfast methods symmetric lists them).",
+        show_default=False,
+        callback=with_those_of_the_file,
+    ),
 ]
 
 
@@ -135,13 +161,33 @@ def method_named(name: str, settings: Iterable[str]) -> Callable[[], Method]:
 
 
 def optimizer_named(
-    name: OptimizerName, rate: float | None, usual: Usual = NEW
+    name: OptimizerName,
+    rate: float | None,
+    usual: Usual = NEW,
+    *,
+    momentum: float | None = None,
+    nesterov: bool | None = None,
+    decay: float | None = None,
 ) -> Callable[[Iterable[nn.Parameter]], Optimizer]:
+    """How to make an optimizer; what is None is as usual."""
     if rate is not None and not rate > 0:
         raise HoldfastError(f"a learning rate must be positive, not {rate:g}")
+    if decay is not None and not decay >= 0:
+        raise HoldfastError(f"--weight-decay must be at least 0, not {decay:g}")
     if name is OptimizerName.adam:
-        return partial(Adam, lr=rate or usual.rate, fused=True)
-    return partial(SGD, lr=rate or usual.sgd, momentum=0.9, weight_decay=5e-4, nesterov=True)
+        if momentum is not None or nesterov is not None:
+            raise HoldfastError(
+                "--momentum and --nesterov are settings of sgd; pass --optimizer sgd, or leave them out"
+            )
+        return partial(Adam, lr=rate or usual.rate, weight_decay=decay or 0, fused=True)
+    momentum = 0.9 if momentum is None else momentum
+    if not 0 <= momentum < 1:
+        raise HoldfastError(f"--momentum lies in [0, 1), not {momentum:g}")
+    if nesterov and momentum == 0:
+        raise HoldfastError("--nesterov looks ahead along the momentum; pass --momentum above 0")
+    nesterov = momentum > 0 if nesterov is None else nesterov
+    decay = 5e-4 if decay is None else decay
+    return partial(SGD, lr=rate or usual.sgd, momentum=momentum, weight_decay=decay, nesterov=nesterov)
 
 
 def schedule_named(name: str) -> Schedule:

@@ -149,13 +149,18 @@ class Run:
         return float(self._test.iloc[self.best_epoch])
 
     @property
+    def true_score(self) -> float | None:
+        """The same by true labels; None where they are not known."""
+        true = self.history.get("test_true")
+        return None if true is None else float(true.iloc[self.best_epoch])
+
+    @property
     def scored(self) -> str:
         """The same in words, with the labels that it is held against: a share held out has wrong ones like the rest."""
         test = str(self.config.source.get("test", 0))
         own = f"the labels of {Path(test).name}, right or wrong"
         by = own if is_file(test) else "labels that may be wrong themselves"
-        true = self.history.get("test_true")
-        known = "" if true is None else f", {float(true.iloc[self.best_epoch]):.4f} by true labels"
+        known = "" if self.true_score is None else f", {self.true_score:.4f} by true labels"
         return f"{self.score:.4f} by {by}{known}"
 
     @property

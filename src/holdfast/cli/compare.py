@@ -102,18 +102,19 @@ def compare(
 
 
 def table_of(summary: pd.DataFrame, *, percent: bool) -> Table:
-    """A comparison as people read it: mean ± sd, scores in per cent."""
+    """A comparison as people read it: mean ± sd, scores in per cent, that of the saved networks first."""
     table = Table(header_style="bold")
     score = "test accuracy (%)" if percent else "test R2"
     table.add_column("method")
-    for title in (f"{score}, last 10", "best epoch", "purity", "labels trusted", "seconds"):
+    titles = {"score": "saved", "true_score": "by true labels", "last10": "last 10", "best": "best epoch"}
+    there = summary.columns.get_level_values(0)
+    shown = {column: title for column, title in titles.items() if column in there}
+    shown[next(iter(shown))] = f"{score}, {next(iter(shown.values()))}"
+    for title in (*shown.values(), "purity", "labels trusted", "seconds"):
         table.add_column(title, justify="right")
-    scale = 100 if percent else 1
     for name, line in summary.iterrows():
-        cells = [
-            _with_spread(line[column], scale if k < 2 else 1, 2 if k < 2 and percent else 3)
-            for k, column in enumerate(("last10", "best", "purity"))
-        ]
+        cells = [_with_spread(line[column], 100 if percent else 1, 2 if percent else 3) for column in shown]
+        cells.append(_with_spread(line["purity"], 1, 3))
         cells += [f"{line[('coverage', 'mean')]:.0%}", f"{line[('seconds', 'mean')]:.1f}"]
         table.add_row(str(name), *cells)
     return table

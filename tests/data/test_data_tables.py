@@ -205,7 +205,7 @@ def test_missing_labels_are_an_error_or_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"pass --label .* one of 'age', 'Label'"),
+        ({}, r"pass --label .*; its columns are 'age', 'Label'"),
         ({"label": "lable"}, r"no column 'lable' \(did you mean 'Label'\?\); its columns are 'age', 'Label'"),
         ({"label": "zzz"}, r"no column 'zzz'; its columns are 'age', 'Label'"),
         ({"label": "Label", "truth": "zzz"}, "no column 'zzz'"),
@@ -221,6 +221,19 @@ def test_wrong_columns_are_named(tmp_path: Path, options, message: str) -> None:
         read(path, **options)
 
 
+def test_of_many_columns_the_nearest_are_named(tmp_path: Path) -> None:
+    wide = pd.DataFrame({**{f"pixel{k}": range(4) for k in range(2000)}, "income": list("abab")})
+    path = write(tmp_path / "wide.csv", wide)
+    message = r"no column 'incme' \(did you mean 'income'\?\); of its 2,001 columns the nearest are 'income', "
+    with pytest.raises(HoldfastError, match=message) as caught:
+        read(path, label="incme")
+    assert str(caught.value).count("'pixel") == 4
+    rows, _ = read(path, label="income")
+    with pytest.raises(HoldfastError, match=r"lacks the column 'pixel7' and 1,992 more; of its 8 ") as caught:
+        read_inputs(write(tmp_path / "few.csv", wide[[*(f"pixel{k}" for k in range(7)), "income"]]), rows.recipe)
+    assert len(str(caught.value)) < 200
+
+
 def test_infinite_and_wild_numbers_are_named(tmp_path: Path) -> None:
     table = pd.DataFrame({"a": [1.0, 2, np.inf, -np.inf], "y": list("abab")})
     with pytest.raises(HoldfastError, match=r"column 'a' is infinite in rows 2, 3;"):
@@ -232,7 +245,7 @@ def test_infinite_and_wild_numbers_are_named(tmp_path: Path) -> None:
         read_inputs(write(tmp_path / "d.csv", pd.DataFrame({"a": [1, 1e300]})), rows.recipe)
     with pytest.raises(HoldfastError, match=r"'a' held numbers .* row 1 here \(row 1: 'two'\)"):
         read_inputs(write(tmp_path / "e.csv", pd.DataFrame({"a": [1, "two"]})), rows.recipe)
-    with pytest.raises(HoldfastError, match=r"lacks the column 'a'; it has 'b'"):
+    with pytest.raises(HoldfastError, match=r"lacks the column 'a'; its columns are 'b'"):
         read_inputs(write(tmp_path / "f.csv", pd.DataFrame({"b": [1]})), rows.recipe)
 
 

@@ -21,8 +21,8 @@ from holdfast.audit.outliers import find_outliers
 from holdfast.audit.page import fit_command, write_page
 from holdfast.audit.subject import Subject
 from holdfast.errors import HoldfastError
-from holdfast.files import written_aside
 from holdfast.progress import MakeProgress, Progress, Silent, silent
+from holdfast.spreadsheet import write_csv
 
 FINDERS: dict[str, Finder] = {
     "columns": find_columns,
@@ -87,8 +87,7 @@ class Check:
 
     def write(self, folder: str | Path) -> None:
         """Write ``issues.csv`` and ``check.html`` into a folder."""
-        with written_aside(Path(folder) / "issues.csv") as aside:
-            self.issues.to_csv(aside, index=False)
+        write_csv(self.issues, Path(folder) / "issues.csv")
         write_page(self.subject, self.findings, self.judged.noise, self.lines, Path(folder) / "check.html")
 
 

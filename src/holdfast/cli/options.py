@@ -124,6 +124,7 @@ ImageSize = Annotated[
 SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave out images that do not decode.")]
 TrustPickle = Annotated[bool, typer.Option("--trust-pickle", help="Load a pickle, which can run any code.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")]
 Settings = Annotated[
     list[str],
     typer.Option("--set", help="A setting of the method, such as rate=0.5; may be repeated.", show_default=False),
@@ -247,3 +248,11 @@ def check_new_file(path: Path, suffix: str) -> None:
         raise HoldfastError(f"{path} must end in {suffix}")
     if path.exists():
         raise HoldfastError(f"{path} exists; choose another name")
+
+
+def check_free(path: Path, force: bool) -> None:
+    """Nothing is written over unless that is asked for, and never a folder by a file."""
+    if path.is_dir():
+        raise HoldfastError(f"{path} is a folder; name a file")
+    if path.exists() and not force:
+        raise HoldfastError(f"{path} exists; choose another name, or pass --force to write over it")

@@ -17,6 +17,7 @@ from holdfast.data.labels import rows_text, to_names
 from holdfast.encoders.named import encoder_named
 from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
+from holdfast.registry import columns_near
 
 MOST_CATEGORIES = 64
 MOST_WORDS = 2048
@@ -54,9 +55,8 @@ def encode(
     """The (N, D) features of a table by a fitted encoding; columns it does not name are left alone."""
     gone = [spec["name"] for spec in fitted if spec["name"] not in frame.columns]
     if gone:
-        raise HoldfastError(
-            f"the table lacks the column{'s' if len(gone) > 1 else ''} {_quoted(gone)}; it has {_quoted(frame.columns)}"
-        )
+        more = f" and {len(gone) - 1:,} more" if len(gone) > 1 else ""
+        raise HoldfastError(f"the table lacks the column {gone[0]!r}{more}; {columns_near(gone[0], frame)}")
     encoders: dict[str, Callable[[pd.Series[Any], Mapping[str, Any]], NDArray[np.float32]]] = {
         "number": _encode_number,
         "category": _encode_category,
@@ -268,7 +268,3 @@ def _vectorizer(**options: Any) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import, and only text needs it
 
     return TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **options)
-
-
-def _quoted(names: Any) -> str:
-    return ", ".join(repr(str(name)) for name in names)

@@ -22,6 +22,7 @@ from holdfast.data.tune import table_tokens, to_tune, tuned_in
 from holdfast.encoders.named import usual_for_texts
 from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
+from holdfast.registry import columns_near
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 
@@ -79,7 +80,7 @@ def build(
     """The rows of a table in memory; ``source`` is what errors call it."""
     label = label or (recipe["label"] if recipe else None)
     if label is None:
-        raise HoldfastError(f"{source}: pass --label with the column of the labels, one of {_listed(frame)}")
+        raise HoldfastError(f"{source}: pass --label with the column of the labels; {columns_near('label', frame)}")
     _require(frame, label, source)
     if truth is not None:
         _require(frame, truth, source)
@@ -231,9 +232,4 @@ def _require(frame: pd.DataFrame, column: str, source: str) -> None:
     lowered = {name.lower(): name for name in map(str, frame.columns)}
     close = difflib.get_close_matches(column.lower(), lowered, n=1)
     meant = f" (did you mean {lowered[close[0]]!r}?)" if close else ""
-    raise HoldfastError(f"{source} has no column {column!r}{meant}; its columns are {_listed(frame)}")
-
-
-def _listed(frame: pd.DataFrame, shown: int = 30) -> str:
-    names = [repr(str(name)) for name in frame.columns]
-    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")
+    raise HoldfastError(f"{source} has no column {column!r}{meant}; {columns_near(column, frame)}")

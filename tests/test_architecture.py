@@ -16,7 +16,7 @@ ROOMS = [
     "usual", "method", "stack", "methods", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_folder", "run", "networks",
     "launch", "training", "fit", "contract", "rebuild", "contrastive",
-    "jobs", "plots", "compare", "report", "audit", "review", "diagnosis",
+    "jobs", "plots", "compare", "report", "audit", "review", "clean", "diagnosis",
     "adapters", "cli",
 ]  # fmt: skip
 """Each imports only rooms before it."""

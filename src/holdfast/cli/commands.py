@@ -10,6 +10,7 @@ from rich.console import Console
 
 from holdfast.cli import options as o
 from holdfast.cli.check import check
+from holdfast.cli.clean import clean
 from holdfast.cli.compare import compare
 from holdfast.cli.diagnose import diagnose
 from holdfast.cli.export import export
@@ -35,7 +36,9 @@ app = typer.Typer(
     "images (one subfolder a class), or a folder with the published files of MNIST, CIFAR or CelebA.",
 )
 
-COMMANDS = (check, fit, compare, noise, predict, methods, select, issues, report, review, export, diagnose, pretrain)
+COMMANDS = (
+    check, fit, compare, noise, predict, methods, select, issues, report, review, clean, export, diagnose, pretrain,
+)  # fmt: skip
 for command in COMMANDS:
     app.command()(command)
 

@@ -86,8 +86,9 @@ def build(
             encoder = None
         recipe = _recipe(arrays, train, source, classes, skip_broken, image_size, encoder)
     x, names, some = _inputs(arrays, train, source, recipe, kept[f"y{train}"], skip_broken)
+    place = None if names is None else torch.from_numpy(np.flatnonzero(kept[f"y{train}"]))[some]
     truth = labels["y_true"][some] if "y_true" in labels else None
-    rows = Rows(x, labels[f"y{train}"][some], classes, names, truth, recipe)
+    rows = Rows(x, labels[f"y{train}"][some], classes, names, truth, recipe, place=place)
     if not has_test:
         return rows, None
     x, names, some = _inputs(arrays, "_test", source, recipe, kept["y_test"], skip_broken)

@@ -64,13 +64,13 @@ def read(
         that it takes.
     """
     train_root, test_root = _splits(folder)
-    train = _labelled(train_root, folder)
+    train = labelled_files(train_root, folder)
     if recipe is None:
         recipe = _recipe([folder / name for name, _ in train], train, image_size, skip_broken, encoder)
     rows = _rows(folder, train, recipe, skip_broken)
     if test_root is None:
         return rows, None
-    return rows, _rows(folder, _labelled(test_root, folder), recipe, skip_broken)
+    return rows, _rows(folder, labelled_files(test_root, folder), recipe, skip_broken)
 
 
 def read_inputs(
@@ -87,6 +87,21 @@ def read_inputs(
         raise HoldfastError(f"{path} holds no images ({', '.join(SUFFIXES)})")
     x, kept = pictures(files, [str(file) for file in files], recipe, skip_broken)
     return x, tuple(names[i] for i in kept)
+
+
+def training_root(folder: Path) -> Path:
+    """The folder whose subfolders are the training classes: the folder itself, or its `train`."""
+    return _splits(folder)[0]
+
+
+def labelled_files(root: Path, folder: Path) -> list[tuple[str, str]]:
+    """(path relative to the folder, class) of each image below a root of classes, in the order of the rows."""
+    found = [(file.relative_to(folder).as_posix(), sub.name) for sub in _subfolders(root) for file in _files(sub)]
+    if found:
+        return found
+    if _images_in(root):
+        raise HoldfastError(f"{root} holds images but no subfolders; sort them into one folder per class")
+    raise HoldfastError(f"{root} holds no images in subfolders ({', '.join(SUFFIXES)})")
 
 
 def measure(
@@ -286,16 +301,6 @@ def _files(folder: Path) -> list[Path]:
     return sorted(file for file in found if not any(p.startswith(".") for p in file.relative_to(folder).parts))
 
 
-def _labelled(root: Path, folder: Path) -> list[tuple[str, str]]:
-    """(path relative to the folder, class) of each image."""
-    found = [(file.relative_to(folder).as_posix(), sub.name) for sub in _subfolders(root) for file in _files(sub)]
-    if found:
-        return found
-    if _images_in(root):
-        raise HoldfastError(f"{root} holds images but no subfolders; sort them into one folder per class")
-    raise HoldfastError(f"{root} holds no images in subfolders ({', '.join(SUFFIXES)})")
-
-
 def _recipe(
     files: list[Path],
     train: list[tuple[str, str]],
@@ -314,4 +319,5 @@ def _rows(folder: Path, found: list[tuple[str, str]], recipe: Mapping[str, Any],
     classes, numbers = class_numbers({str(folder): labels}, classes=recipe["classes"])
     x, kept = pictures(files, [str(file) for file in files], recipe, skip_broken)
     names = tuple(found[i][0] for i in kept)
-    return Rows(x, numbers[str(folder)][kept], classes, names, recipe=recipe)
+    place = torch.tensor(kept) if len(kept) < len(found) else None
+    return Rows(x, numbers[str(folder)][kept], classes, names, recipe=recipe, place=place)

@@ -67,7 +67,7 @@ def read(
     _check_choice("task", task, (None, *get_args(Task)))
     _check_choice("missing_labels", missing_labels, get_args(Missing))
     found = Path(path)
-    kind = _kind(found)
+    kind = kind_of(found)
     _check_recipe(kind, found, recipe)
     _check_options(kind, found, label or truth, task, image_size)
     if tune and recipe is None:
@@ -152,7 +152,7 @@ def read_inputs(
     Of a source that ships a test set, the test set is read.
     """
     found = Path(path)
-    kind = _kind(found)
+    kind = kind_of(found)
     _check_recipe(kind, found, recipe)
     if features is not None and "features" not in recipe:
         raise HoldfastError("the model did not learn from features of a file; leave --features out")
@@ -199,7 +199,7 @@ def _inputs(
     return arrays.inputs_of(named, str(path), recipe, skip_broken)
 
 
-def _kind(path: Path) -> str:
+def kind_of(path: Path) -> str:
     """What is found at a path, by its name and, for a folder, by the names in it."""
     try:
         if path.is_dir():

@@ -34,6 +34,7 @@ class Rows:
     source: where the rows were read from, as plain JSON values; empty for rows made in memory.
     content: (N, 32) digests of what the inputs were made of, where they are features of a pre-trained network: computed
         anew on another machine they differ in their last bits. None: the inputs are their own content.
+    place: (N,) the number of each row in its file, where reading has left some out; None: they are all there.
     frozen: (N, d) features of the same rows by a pre-trained network as it came, where the inputs are what that network
         reads, since it is to be tuned.
     """
@@ -48,6 +49,7 @@ class Rows:
     reviewed: Tensor | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
     content: Tensor | None = None
+    place: Tensor | None = None
     frozen: Tensor | None = None
 
     def __post_init__(self) -> None:
@@ -126,7 +128,8 @@ class Rows:
         """The rows of an index, in its order."""
         x = self.x[index] if isinstance(self.x, Tensor) else Subset(self.x, index.tolist())
         names = None if self.names is None else tuple(self.names[i] for i in index.tolist())
-        columns = {name: getattr(self, name) for name in ("truth", "source_index", "reviewed", "content", "frozen")}
+        known = ("truth", "source_index", "reviewed", "content", "place", "frozen")
+        columns = {name: getattr(self, name) for name in known}
         taken: dict[str, Any] = {name: None if values is None else values[index] for name, values in columns.items()}
         return replace(self, x=x, y=self.y[index], names=names, **taken)
 
@@ -138,19 +141,22 @@ class Rows:
         else:
             x = ConcatDataset([self.x, other.x])  # type: ignore[list-item]
         names = None if self.names is None or other.names is None else self.names + other.names
-        truth, source_index, reviewed, frozen = (
+        truth, source_index, reviewed, content, place, frozen = (
             None if mine is None or its is None else torch.cat([mine, its])
             for mine, its in (
                 (self.truth, other.truth),
                 (self.source_index, other.source_index),
                 (self.reviewed, other.reviewed),
+                (self.content, other.content),
+                (self.place, other.place),
                 (self.frozen, other.frozen),
             )
         )
         y = torch.cat([self.y, other.y])
         return replace(
-            self, x=x, y=y, names=names, truth=truth, source_index=source_index, reviewed=reviewed, frozen=frozen
-        )
+            self, x=x, y=y, names=names, truth=truth, source_index=source_index, reviewed=reviewed,
+            content=content, place=place, frozen=frozen,
+        )  # fmt: skip
 
     def parted_from(self, other: Rows) -> bool:
         """Whether both are parts of what one source holds, as ``split`` makes them: no row is in both."""

@@ -102,7 +102,8 @@ def build(
     if names is None and dropped:
         # Without these the rows of a report could not be found again in the file.
         names = tuple(map(str, frame.index))
-    rows = Rows(x, y, classes, names, true, recipe, content=columns.content(frame, recipe["columns"]))
+    place = torch.from_numpy(kept.nonzero()[0]) if dropped else None
+    rows = Rows(x, y, classes, names, true, recipe, content=columns.content(frame, recipe["columns"]), place=place)
     return to_tune(rows, table_tokens(frame, recipe)) if tune else rows
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from holdfast.data.labels import floats_are_targets
+from holdfast.data.summary import Summary
 from holdfast.errors import HoldfastError
 
 
@@ -36,6 +37,7 @@ class Rows:
         anew on another machine they differ in their last bits. None: the inputs are their own content.
     frozen: (N, d) features of the same rows by a pre-trained network as it came, where the inputs are what that network
         reads, since it is to be tuned.
+    summary: what was read, for people; None for rows made in memory.
     """
 
     x: Tensor | Dataset[Any]
@@ -49,6 +51,7 @@ class Rows:
     source: Mapping[str, Any] = field(default_factory=dict)
     content: Tensor | None = None
     frozen: Tensor | None = None
+    summary: Summary | None = None
 
     def __post_init__(self) -> None:
         n = len(self.y)

@@ -33,6 +33,8 @@ def find_columns(subject: Subject) -> list[Finding]:
     aside = {subject.rows.recipe["label"], subject.rows.recipe["truth"]}
     columns = {str(name): subject.frame[name] for name in subject.frame.columns if name not in aside}
     label = _label(subject)
+    # Numbers and dates in words may well differ in every row.
+    written = {spec["name"] for spec in subject.rows.recipe["columns"] if "written" in spec}
     found: dict[str, list[tuple[str, float, str]]] = {
         "leaking column": [], "identifier column": [], "constant column": [], "empty column": [],
     }  # fmt: skip
@@ -46,7 +48,7 @@ def find_columns(subject: Subject) -> list[Finding]:
             continue
         if gaps >= EMPTY:
             found["empty column"].append((name, gaps, f"{gaps:.1%} of the rows have no value"))
-        if _is_identifier(values, different):
+        if name not in written and _is_identifier(values, different):
             text = f"{different:,} different values in {len(values):,} rows"
             found["identifier column"].append((name, different / len(values), text))
         told = share_told(values, label, subject.rows.classes is not None) if len(values) >= FEWEST else 0.0

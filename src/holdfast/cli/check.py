@@ -59,7 +59,7 @@ def check(
         data, label, test=test, task=task, missing_labels=missing.value, truth=truth, image_size=image_size,
         skip_broken=skip_broken or None, trust_pickle=trust_pickle or None,
         encoder=_encoder(net), features=features, progress=o.progress_bar("check", quiet, unit="steps"),
-        encoding=partial(o.encoding_bar, quiet),
+        encoding_bar=partial(o.encoding_bar, quiet),
     )  # fmt: skip
     found.write(out)
     _tell(found)

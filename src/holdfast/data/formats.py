@@ -56,6 +56,9 @@ _BY_DELIMITER = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".psv": "|", ".txt": "
 _BY_JSON = {".jsonl": Kind.JSON_LINES, ".ndjson": Kind.JSON_LINES, ".json": Kind.JSON}
 _TYPED = {"\\t": "\t", "tab": "\t"}
 """What people type in a shell for characters that it makes hard to type."""
+_BARE = (*_BY_DELIMITER, *_BY_JSON, ".xlsx", ".xlsm", ".xls", ".parquet", ".pq", ".feather")
+SUFFIXES = (*(f"{name}{packed}" for name in _BARE for packed in ("", ".gz", ".bz2", ".zip")), ".zip")
+"""How the names of tables end."""
 _CHUNK = 1 << 20
 _CONTROLS = set(range(0x80, 0xA0))
 """Bytes that are letters and signs in cp1252 and unprintable in latin-1."""
@@ -70,6 +73,10 @@ _OTHER_FILES = {
     b"\x80\x04": "a pickle; save it as CSV or Parquet",
     b"\x93NUMPY": "a single array; save inputs and labels with numpy.savez",
 }
+
+
+class NoTable(HoldfastError):
+    """A file whose name says nothing and that does not look like a table."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ def detect(path: Path, delimiter: str | None = None, encoding: str | None = None
     binary = _binary_kind(head, path, suffix)
     if binary is not None:
         return FileFormat(binary, compression, member=member)
-    encoding = encoding or _encoding(path, packed, head)
+    encoding = encoding or _encoding(path, packed, head, suffix)
     sample, is_all = _sample(path, packed, encoding)
     kind = Kind.CSV if delimiter is not None else _text_kind(sample, suffix)
     if kind is Kind.CSV:
@@ -241,14 +248,14 @@ def _binary_kind(head: bytes, path: Path, suffix: str) -> Kind | None:
     return None
 
 
-def _encoding(path: Path, packed: FileFormat, head: bytes) -> str:
+def _encoding(path: Path, packed: FileFormat, head: bytes, suffix: str) -> str:
     """The codec of a text: by its BOM, else UTF-8 if all of it is, else cp1252 or latin-1."""
     if head.startswith(BOM_UTF8):
         return "utf-8-sig"
     if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "utf-16"
     if b"\0" in head:
-        return _wide_encoding(head, path)
+        return _wide_encoding(head, path, suffix)
     valid, broken = 0, 0
     letters: set[int] = set()
     decoder = getincrementaldecoder("utf-8")(errors="replace")
@@ -267,14 +274,15 @@ def _encoding(path: Path, packed: FileFormat, head: bytes) -> str:
     return "cp1252" if controls and not controls & _UNDEFINED_IN_CP1252 else "latin-1"
 
 
-def _wide_encoding(head: bytes, path: Path) -> str:
+def _wide_encoding(head: bytes, path: Path, suffix: str) -> str:
     """UTF-16 without a BOM shows by zeros in every second byte."""
     even, odd = head[::2].count(0) / len(head[::2]), head[1::2].count(0) / max(len(head[1::2]), 1)
     if odd > 0.5 and even < 0.1:
         return "utf-16-le"
     if even > 0.5 and odd < 0.1:
         return "utf-16-be"
-    raise HoldfastError(f"{path} is no text and of no kind of table that is known; save it as CSV or Parquet")
+    error = HoldfastError if suffix in _BARE else NoTable
+    raise error(f"{path} is no text and of no kind of table that is known; save it as CSV or Parquet")
 
 
 def _sample(path: Path, packed: FileFormat, encoding: str) -> tuple[str, bool]:
@@ -319,7 +327,7 @@ def _delimiter(sample: str, is_all: bool, path: Path, suffix: str) -> str:
     if fields < 2:
         best = usual or ","
     if usual is None and (fields < 2 or share < 1):
-        raise HoldfastError(
+        raise NoTable(
             f"{path} is of no kind that can be read: its name says nothing and its lines are no table; "
             "pass --delimiter if it is one"
         )

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from holdfast.data.labels import floats_are_targets
+from holdfast.data.summary import Summary
 from holdfast.errors import HoldfastError
 
 
@@ -37,6 +38,7 @@ class Rows:
     place: (N,) the number of each row in its file, where reading has left some out; None: they are all there.
     frozen: (N, d) features of the same rows by a pre-trained network as it came, where the inputs are what that network
         reads, since it is to be tuned.
+    summary: what was read, for people; None for rows made in memory.
     """
 
     x: Tensor | Dataset[Any]
@@ -51,6 +53,7 @@ class Rows:
     content: Tensor | None = None
     place: Tensor | None = None
     frozen: Tensor | None = None
+    summary: Summary | None = None
 
     def __post_init__(self) -> None:
         n = len(self.y)

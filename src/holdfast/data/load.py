@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import warnings
@@ -127,7 +128,7 @@ def _excel(file: io.BytesIO) -> tuple[pd.DataFrame, str]:
 
 def _json_lines(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
     rows = []
-    for number, line in enumerate(io.TextIOWrapper(file, encoding=found.encoding), start=1):
+    for number, line in enumerate(codecs.getreader(found.encoding or "utf-8")(file), start=1):
         if not line.strip():
             continue
         try:

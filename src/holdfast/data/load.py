@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 import json
 import warnings
@@ -128,16 +127,17 @@ def _excel(file: io.BytesIO) -> tuple[pd.DataFrame, str]:
 
 def _json_lines(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
     rows = []
-    for number, line in enumerate(codecs.getreader(found.encoding or "utf-8")(file), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"line {number} is no JSON ({error})") from None
-        if not isinstance(row, dict):
-            raise ValueError(f"line {number} holds {_shown(row)} and no object of names and values")
-        rows.append(row)
+    with io.TextIOWrapper(file, encoding=found.encoding) as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise ValueError(f"line {number} is no JSON ({error})") from None
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} holds {_shown(row)} and no object of names and values")
+            rows.append(row)
     return pd.DataFrame(rows)
 
 

@@ -16,7 +16,7 @@ ROOMS = [
     "usual", "method", "stack", "methods", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_folder", "run", "networks",
     "launch", "training", "fit", "contract", "rebuild", "contrastive",
-    "jobs", "plots", "compare", "report", "audit", "review", "clean", "diagnosis",
+    "jobs", "plots", "compare", "report", "audit", "review", "clean", "exchange", "diagnosis",
     "adapters", "cli",
 ]  # fmt: skip
 """Each imports only rooms before it."""

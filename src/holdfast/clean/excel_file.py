@@ -24,6 +24,8 @@ def edited(data: bytes, found: FileFormat, edit: Edit) -> bytes:
         raise HoldfastError(f"sheet {sheet.title!r} has no column {edit.label!r} in its first line; train again")
     check_free_names(edit, names)
     column, last = names.index(edit.label) + 1, sheet.max_row
+    if any(sheet.cell(row, column).data_type == "f" for row in range(2, last + 1)):
+        raise HoldfastError(f"labels in sheet {sheet.title!r} are formulas; paste them as values and train again")
     cells = [sheet.cell(row, column).value for row in range(2, last + 1)]
     spelling: Spelling[Any] = Spelling(edit, cells, lambda name: name, _number(cells))
     new, kept = spelling.new(), edit.kept(len(cells)).tolist()

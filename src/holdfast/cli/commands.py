@@ -23,6 +23,7 @@ from holdfast.cli.pretrain import pretrain
 from holdfast.cli.report import report
 from holdfast.cli.review import review
 from holdfast.cli.select import select
+from holdfast.cli.take_in import take_in
 from holdfast.errors import HoldfastError
 from holdfast.version import __version__
 
@@ -41,6 +42,7 @@ COMMANDS = (
 )  # fmt: skip
 for command in COMMANDS:
     app.command()(command)
+app.command("import")(take_in)
 
 
 def _version(show: bool) -> None:

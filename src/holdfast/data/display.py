@@ -63,6 +63,11 @@ class Display:
         columns = self._frame is not None and "features" not in rows.recipe
         self._groups = _groups(rows) if columns else None
 
+    @property
+    def frame(self) -> pd.DataFrame | None:
+        """The table, a line for each row; None where the rows are no table."""
+        return self._frame
+
     def png(self, row: int, longest: int = LONGEST) -> bytes:
         """The picture of a row: the file itself where each row is one, else what the network saw."""
         if not self.pictures:

@@ -28,7 +28,9 @@ def predict(
     Example: [bold]holdfast predict run/ more.csv --out predictions.csv[/bold]
     """
     trained = Run.load(run)
-    x, names = read_inputs(data, trained.config.recipe, features=features, progress=partial(o.bar_of, False))
+    reading = trained.config.source.get("reading", {})
+    text = {name: reading[name] for name in ("delimiter", "encoding") if name in reading}
+    x, names = read_inputs(data, trained.config.recipe, features=features, progress=partial(o.bar_of, False), **text)
     found, trained_on = tuple(x.shape[1:]), trained.config.shape
     if found != trained_on:
         raise HoldfastError(f"{data} has inputs of shape {found}, but the run was trained on {trained_on}")

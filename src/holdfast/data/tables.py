@@ -267,7 +267,7 @@ def _fit(
         aside = f" ({why})" if why else ""
         raise HoldfastError(f"no column besides {label!r} can be learned from{aside}")
     keys = [name for name in dropped if features[name].notna().all() and _is_unique(features[name])]
-    dropped |= dict.fromkeys(ignore, "as asked for")
+    dropped |= dict.fromkeys(ignore, columns.IGNORED)
     return {"names": keys[0] if keys else None, "columns": fitted, "dropped": dropped}
 
 

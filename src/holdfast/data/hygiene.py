@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from holdfast.data.labels import to_names
 from holdfast.errors import HoldfastError
 
-ALIKE = 0.85
+ALIKE = 0.82
 """Likeness of two names from which one may be a slip of the pen; 1 is the same."""
 SLIP = 0.25
 """A slip has at most this share of the rows of what was meant."""

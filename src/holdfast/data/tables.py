@@ -232,6 +232,7 @@ def require(frame: pd.DataFrame, column: str, source: str) -> None:
     lowered = {name.strip().lower(): name for name in map(str, frame.columns)}
     close = difflib.get_close_matches(column.strip().lower(), lowered, n=1)
     meant = f" (did you mean {lowered[close[0]]!r}?)" if close else ""
+    meant = " (if its fields are parted by something else, pass --delimiter)" if frame.shape[1] == 1 else meant
     raise HoldfastError(f"{source} has no column {column!r}{meant}; its columns are {_listed(frame)}")
 
 

@@ -193,10 +193,10 @@ def summary_of(
 ) -> Summary:
     """What was read of a table besides its columns."""
     given = _read(frame[label], how, None)
+    learned = frame.drop(columns=[name for name in rows.recipe.get("dropped", ()) if name in frame.columns])
     if rows.classes is None:
-        warnings, merged = leaks(frame, label, given, truth), []
+        warnings, merged = leaks(learned, label, given, truth), []
     else:
-        learned = frame.drop(columns=[name for name in rows.recipe.get("dropped", ()) if name in frame.columns])
         warnings = label_warnings(learned, label, given, truth)
         merged = merged_text(_counts(frame[label]), how["spellings"])
     return Summary(

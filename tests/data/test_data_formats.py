@@ -46,7 +46,7 @@ def test_a_letter_beyond_the_sample_decides_too(tmp_path):
 def test_a_few_broken_bytes_are_an_error_and_no_other_encoding(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("größe,naïve,über\n".encode() + b"\xff,1,2\n")
-    with pytest.raises(HoldfastError, match="is UTF-8 text but for 1 bytes; mend it, or pass --encoding"):
+    with pytest.raises(HoldfastError, match="is UTF-8 text but for 1 byte; mend it, or pass --encoding"):
         detect(path)
     assert detect(path, encoding="latin-1").encoding == "latin-1"
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from holdfast.audit.finding import Finding
 from holdfast.audit.subject import Subject
+from holdfast.data.columns import IGNORED
 from holdfast.data.labels import name_of
 
 LEAK = 0.95
@@ -30,7 +31,8 @@ def find_columns(subject: Subject) -> list[Finding]:
     """Leaks, identifiers, constant and mostly empty columns; nothing where the rows come from no table."""
     if subject.frame is None:
         return []
-    aside = {subject.rows.recipe["label"], subject.rows.recipe["truth"]}
+    ignored = (name for name, why in subject.rows.recipe["dropped"].items() if why == IGNORED)
+    aside = {subject.rows.recipe["label"], subject.rows.recipe["truth"], *ignored}
     columns = {str(name): subject.frame[name] for name in subject.frame.columns if name not in aside}
     label = _label(subject)
     # Numbers and dates in words may well differ in every row.

@@ -33,8 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Train neural networks on data whose labels are partly wrong.",
-    epilog="DATA is a table (CSV, TSV, Parquet; plain or gzipped), an .npz file (x_train, y_train), a folder of "
-    "images (one subfolder a class), or a folder with the published files of MNIST, CIFAR or CelebA.",
+    epilog="DATA is a table (CSV, Excel, JSON, Parquet, ...; plain or packed), an .npz file (x_train, y_train), a "
+    "folder of images (one subfolder a class), or a folder with the published files of MNIST, CIFAR or CelebA.",
 )
 
 COMMANDS = (

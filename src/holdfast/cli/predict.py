@@ -44,7 +44,9 @@ def predict(
     if out is not None:
         o.check_free(out, force)
     trained = Run.load(run)
-    x, names = read_inputs(data, trained.config.recipe, features=features, progress=partial(o.bar_of, False))
+    reading = trained.config.source.get("reading", {})
+    text = {name: reading[name] for name in ("delimiter", "encoding") if name in reading}
+    x, names = read_inputs(data, trained.config.recipe, features=features, progress=partial(o.bar_of, False), **text)
     found, trained_on = tuple(x.shape[1:]), trained.config.shape
     if found != trained_on:
         raise HoldfastError(f"{data} has inputs of shape {found}, but the run was trained on {trained_on}")
@@ -52,7 +54,7 @@ def predict(
     predicted = _predicted(trained, x, probabilities)
     table = pd.concat([rows, predicted], axis=1)
     if keep:
-        kept = _kept(data, trained, keep, len(x))
+        kept = _kept(data, trained, keep, len(x), **text)
         twice = [name for name in kept if name in predicted]
         if twice:
             raise HoldfastError(f"{data} has a column {twice[0]!r} as the predictions have; leave it out of --keep")
@@ -80,11 +82,11 @@ def _predicted(trained: Run, x: Tensor, probabilities: bool) -> pd.DataFrame:
     return pd.concat([table, every], axis=1)
 
 
-def _kept(data: Path, trained: Run, asked: Sequence[str], count: int) -> pd.DataFrame:
+def _kept(data: Path, trained: Run, asked: Sequence[str], count: int, **text: str) -> pd.DataFrame:
     """The columns of the table that was read which are to be kept, in the order asked for."""
     if trained.config.recipe.get("kind") != "table":
         raise HoldfastError(f"{data} is no table, so it has no columns to keep; leave --keep out")
-    frame = tables.load(data)
+    frame = tables.load(data, **text)
     if len(frame) != count:
         raise HoldfastError(f"{data} has {len(frame)} rows, of which {count} were read; leave --keep out")
     named: list[str] = []

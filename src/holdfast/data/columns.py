@@ -27,6 +27,7 @@ ID_FROM_SHARE = 0.9
 ID_FROM_ROWS = 10
 
 _INDEX_NAME = re.compile(r"unnamed: \d+|id|index|row", re.IGNORECASE)
+IGNORED = "as asked for"
 CONSTANT = "the same in every row"
 _WHAT = {True: "dates", False: "numbers"}
 _NUMBER_KINDS = {"decimal", "integer", "floating", "mixed-integer-float"}

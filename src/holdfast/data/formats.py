@@ -269,7 +269,8 @@ def _encoding(path: Path, packed: FileFormat, head: bytes, suffix: str) -> str:
     if not broken:
         return "utf-8"
     if valid > broken:
-        raise HoldfastError(f"{path} is UTF-8 text but for {broken} bytes; mend it, or pass --encoding")
+        count = f"{broken} byte{'s' * (broken > 1)}"
+        raise HoldfastError(f"{path} is UTF-8 text but for {count}; mend it, or pass --encoding")
     controls = letters & _CONTROLS
     return "cp1252" if controls and not controls & _UNDEFINED_IN_CP1252 else "latin-1"
 
@@ -304,7 +305,8 @@ def _text_kind(sample: str, suffix: str) -> Kind:
     start = sample.lstrip()
     if not start.startswith(("{", "[")):
         return Kind.CSV
-    if start.startswith("{") and (_is_object(start.split("\n", 1)[0]) or suffix in (".jsonl", ".ndjson")):
+    first, _, rest = start.partition("\n")
+    if start.startswith("{") and (_BY_JSON.get(suffix) is Kind.JSON_LINES or (_is_object(first) and rest.strip())):
         return Kind.JSON_LINES
     if suffix in _BY_JSON or start[1:].lstrip().startswith(("{", '"')):
         return Kind.JSON

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from holdfast.data.labels import to_names
 from holdfast.errors import HoldfastError
 
-ALIKE = 0.85
+ALIKE = 0.82
 """Likeness of two names from which one may be a slip of the pen; 1 is the same."""
 SLIP = 0.25
 """A slip has at most this share of the rows of what was meant."""
@@ -60,6 +60,8 @@ def fold_for(names: Sequence[str]) -> Fold:
 def spellings(counts: Mapping[str, int], fold: Fold, merge: Mapping[str, str]) -> dict[str, str]:
     """The class of each name that is spelt otherwise than its class: the commonest spelling, or the one asked for.
 
+    Spellings without stray white space come before those with some.
+
     >>> spellings({"yes": 9, "YES": 2, "yes ": 1, "nö": 5, "no": 7}, Fold.CASE, {"nö": "no"})
     {'YES': 'yes', 'yes ': 'yes', 'nö': 'no'}
     """
@@ -72,8 +74,9 @@ def spellings(counts: Mapping[str, int], fold: Fold, merge: Mapping[str, str]) -
         groups.setdefault(fold.of(merge.get(name, name)), []).append(name)
     found = {}
     for group in groups.values():
-        own = [name for name in group if name not in merge]
-        chosen = max(own, key=lambda name: (counts[name], name)) if own else merge[group[0]]
+        own = sorted(name for name in group if name not in merge)
+        own.sort(key=lambda name: (name == Fold.SPACE.of(name), counts[name]))
+        chosen = own[-1] if own else merge[group[0]]
         found.update({name: chosen for name in group if name != chosen})
     return found
 

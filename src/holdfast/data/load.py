@@ -127,14 +127,14 @@ def _excel(file: io.BytesIO) -> tuple[pd.DataFrame, str]:
 
 def _json_lines(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
     rows = []
-    with io.TextIOWrapper(file, encoding=found.encoding) as lines:
-        for number, line in enumerate(lines, start=1):
+    with io.TextIOWrapper(file, encoding=found.encoding) as text:
+        for number, line in enumerate(text, start=1):
             if not line.strip():
                 continue
             try:
                 row = json.loads(line)
-            except ValueError as error:
-                raise ValueError(f"line {number} is no JSON ({error})") from None
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number} is no JSON ({error.msg})") from None
             if not isinstance(row, dict):
                 raise ValueError(f"line {number} holds {_shown(row)} and no object of names and values")
             rows.append(row)

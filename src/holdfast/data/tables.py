@@ -196,10 +196,10 @@ def summary_of(
 ) -> Summary:
     """What was read of a table besides its columns."""
     given = _read(frame[label], how, None)
+    learned = frame.drop(columns=[name for name in rows.recipe.get("dropped", ()) if name in frame.columns])
     if rows.classes is None:
-        warnings, merged = leaks(frame, label, given, truth), []
+        warnings, merged = leaks(learned, label, given, truth), []
     else:
-        learned = frame.drop(columns=[name for name in rows.recipe.get("dropped", ()) if name in frame.columns])
         warnings = label_warnings(learned, label, given, truth)
         merged = merged_text(_counts(frame[label]), how["spellings"])
     return Summary(
@@ -235,6 +235,7 @@ def require(frame: pd.DataFrame, column: str, source: str) -> None:
     lowered = {name.strip().lower(): name for name in map(str, frame.columns)}
     close = difflib.get_close_matches(column.strip().lower(), lowered, n=1)
     meant = f" (did you mean {lowered[close[0]]!r}?)" if close else ""
+    meant = " (if its fields are parted by something else, pass --delimiter)" if frame.shape[1] == 1 else meant
     raise HoldfastError(f"{source} has no column {column!r}{meant}; {columns_near(column, frame)}")
 
 
@@ -270,7 +271,7 @@ def _fit(
         aside = f" ({why})" if why else ""
         raise HoldfastError(f"no column besides {label!r} can be learned from{aside}")
     keys = [name for name in dropped if features[name].notna().all() and _is_unique(features[name])]
-    dropped |= dict.fromkeys(ignore, "as asked for")
+    dropped |= dict.fromkeys(ignore, columns.IGNORED)
     return {"names": keys[0] if keys else None, "columns": fitted, "dropped": dropped}
 
 

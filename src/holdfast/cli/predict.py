@@ -45,8 +45,8 @@ def predict(
         o.check_free(out, force)
     trained = Run.load(run)
     reading = trained.config.source.get("reading", {})
-    text = {name: reading[name] for name in ("delimiter", "encoding") if name in reading}
-    x, names = read_inputs(data, trained.config.recipe, features=features, progress=partial(o.bar_of, False), **text)
+    as_before = {name: reading[name] for name in ("delimiter", "encoding", "skip_broken") if name in reading}
+    x, names = read_inputs(data, trained.config.recipe, features=features, progress=partial(o.bar_of, False), **as_before)
     found, trained_on = tuple(x.shape[1:]), trained.config.shape
     if found != trained_on:
         raise HoldfastError(f"{data} has inputs of shape {found}, but the run was trained on {trained_on}")

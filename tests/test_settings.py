@@ -1,8 +1,8 @@
 """Settings: what each part has, mistakes in them, files of options, and the noise that is planted by them."""
 
-import functools
 import inspect
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +46,7 @@ def test_settings_are_those_of_the_call():
     assert set(crust) == set(Crust().settings())
     assert crust["fraction"].kind == "a number or a list"
     assert crust["weighted"].default is True
-    assert settings_of(functools.partial(Crust, fraction=0.1))["fraction"].default == 0.1
+    assert settings_of(partial(Crust, fraction=0.1))["fraction"].default == 0.1
     assert settings_of(METHODS["jocor"])["rate"].about.startswith("noise rate, in [0, 1)")
     assert list(settings_of(KINDS["symmetric"])) == ["including", "exact"]
 
@@ -237,20 +237,23 @@ def test_all_kinds_of_noise_by_name(blobs):
         corrupt("pairflip", blobs, 0.3, 1, exact=True)
 
 
-@pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz", ".parquet"])
+@pytest.mark.parametrize(
+    "ending", [".csv", ".tsv", ".csv.gz", ".parquet", ".feather", ".jsonl", ".json", ".xlsx", "_semicolons.csv"]
+)
 def test_noise_writes_the_format_that_it_read(table, tmp_path, ending):
-    frame = pd.read_csv(table, keep_default_na=False)
+    frame = pd.read_csv(table, keep_default_na=False).replace({"town": {"Bath": "Zürich"}})
     path, out = tmp_path / f"people{ending}", tmp_path / f"noisy{ending}"
-    if ending == ".parquet":
-        frame.astype({"income": "category"}).to_parquet(path)
-    else:
-        frame.to_csv(path, index=False, sep="\t" if ending == ".tsv" else ",")
+    text = {"sep": "\t" if "tsv" in ending else ";" if "semi" in ending else ","}
+    text["encoding"] = "latin-1" if "semi" in ending else "utf-8"
+    write, read_back = {
+        ".parquet": (frame.astype({"income": "category"}).to_parquet, pd.read_parquet),
+        ".feather": (frame.to_feather, pd.read_feather),
+        ".jsonl": (partial(frame.to_json, orient="records", lines=True), partial(pd.read_json, lines=True)),
+        ".json": (partial(frame.to_json, orient="records"), pd.read_json),
+        ".xlsx": (partial(frame.to_excel, index=False), partial(pd.read_excel, keep_default_na=False)),
+    }.get(ending, (partial(frame.to_csv, index=False, **text), partial(pd.read_csv, keep_default_na=False, **text)))
+    write(path)
     run("noise", path, "--label", "income", "--kind", "symmetric", "--set", "exact=true", "--rate", 0.2, "--out", out)
-    read_back = (
-        pd.read_parquet
-        if ending == ".parquet"
-        else functools.partial(pd.read_csv, keep_default_na=False, sep="\t" if ending == ".tsv" else ",")
-    )
     found, before = read_back(out), read_back(path)
     assert found.columns.tolist() == ["age", "town", "income", "income_true"]
     assert (found["income"].astype(str) != found["income_true"].astype(str)).sum() == 40

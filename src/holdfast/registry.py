@@ -23,6 +23,22 @@ def by_name(kind: type[T], namespace: Mapping[str, Any]) -> dict[str, type[T]]:
     return {item.name: item for item in found if isinstance(item.__dict__.get("name"), str)}  # type: ignore[attr-defined]
 
 
+def columns_near(wanted: str, columns: Iterable[object], most: int = 5) -> str:
+    """What columns a table has, for an error about one that it lacks: all of a few, the nearest by name of many.
+
+    >>> columns_near("lable", ["age", "Label"])
+    "its columns are 'age', 'Label'"
+    >>> columns_near("lable", ["age", "Label", "town"], most=1)
+    "of its 3 columns the nearest is 'Label'"
+    """
+    names = [str(name) for name in columns]
+    if len(names) <= most:
+        return f"its columns are {', '.join(map(repr, names))}"
+    lowered = {name.lower(): name for name in names}
+    close = [lowered[name] for name in get_close_matches(wanted.lower(), lowered, n=most, cutoff=0)]
+    return f"of its {len(names):,} columns the nearest {'are' if most > 1 else 'is'} {', '.join(map(repr, close))}"
+
+
 def lookup(what: str, name: str, among: Mapping[str, Callable[..., T]], options: Iterable[str]) -> Callable[[], T]:
     """How to make what a name stands for, with its settings; a mistake in either raises at once.
 

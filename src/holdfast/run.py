@@ -105,7 +105,12 @@ class Run:
             return self.training_rows()
         if self.rows is not None and self.test_rows is not None:
             return self.rows.followed_by(self.test_rows)
-        return read_again(self.config.source, self.config.fingerprint, self._held_out.fingerprint)
+        return self.read_again()
+
+    def read_again(self) -> Rows:
+        """The same rows as they lie where they were read from; an error where they have changed since."""
+        apart = None if self._held_out is None else self._held_out.fingerprint
+        return read_again(self.config.source, self.config.fingerprint, apart)
 
     @property
     def classes(self) -> tuple[str, ...] | None:

@@ -38,7 +38,9 @@ def fit(
     ctx: typer.Context,
     data: Annotated[
         Path | None,
-        typer.Argument(help="Table, .npz, image folder, MNIST or CIFAR folder.", show_default=False),
+        typer.Argument(
+            help="Table of any common format, .npz, image folder, MNIST or CIFAR folder.", show_default=False
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("run"),
     label: o.Label = None,
@@ -100,6 +102,11 @@ def fit(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard logs too.")] = False,
     missing: o.Drop = o.Missing.error,
     truth: Annotated[str | None, typer.Option(help="Column of true labels, only to measure with.")] = None,
+    delimiter: o.Delimiter = None,
+    encoding: o.Encoding = None,
+    ignore: o.Ignore = [],  # noqa: B006
+    merge: o.Merge = [],  # noqa: B006
+    keep_spelling: o.KeepSpelling = False,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
     trust_pickle: o.TrustPickle = False,
@@ -141,7 +148,8 @@ def fit(
         source = Source.at(
             data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
             image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
-            features=features, tune=tune or None,
+            features=features, tune=tune or None, delimiter=delimiter, encoding=encoding,
+            **o.of_labels(ignore, merge, keep_spelling),
         )  # fmt: skip
         rows, held_out = source.load(bar)
         how = {
@@ -154,6 +162,7 @@ def fit(
             "augment": o.augmentation(augment, rows), "evidence": evidence, "seed": seed, "precision": precision,
         }  # fmt: skip
         trainer, title = make(), method
+    o.say_read(rows)
     o.say_encoder(rows)
     run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
     metric = "accuracy" if rows.classes is not None else "R2"

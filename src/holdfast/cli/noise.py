@@ -9,11 +9,11 @@ import typer
 
 from holdfast.cli import options as o
 from holdfast.cli.config_file import OptionsFile, check_yaml
+from holdfast.cli.noise_file import check_out, write_noisy
 from holdfast.cli.settings import values_of
 from holdfast.compare import corrupted
 from holdfast.data import read
 from holdfast.noise import KINDS, TARGET_KINDS
-from holdfast.noise.write import check_out, write_noisy
 
 
 def noise(
@@ -41,11 +41,11 @@ def noise(
     Example: [bold]holdfast noise people.csv --label income --kind pairflip --rate 0.3 --out noisy.csv[/bold]
     """
     check_yaml(config)
+    check_out(data, out)
     rows, held_out = read(
         data, label=label, missing_labels=missing.value, image_size=image_size, skip_broken=skip_broken,
         trust_pickle=trust_pickle,
     )  # fmt: skip
-    check_out(data, out, rows.recipe.get("kind"))
     planted = kind or ("uninoise" if rows.classes is None else "symmetric")
     noisy = corrupted(rows, planted, rate, seed, **values_of(options))
     write_noisy(data, out, rows, noisy, held_out)

@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from holdfast.data.labels import floats_are_targets
+from holdfast.data.summary import Summary
 from holdfast.errors import HoldfastError
 
-OF_EACH_ROW = ("truth", "source_index", "reviewed", "content", "frozen", "weight")
+OF_EACH_ROW = ("truth", "source_index", "reviewed", "content", "place", "frozen", "weight")
 """What else may be known of each row, by the names that ``Rows`` has for it."""
 
 
@@ -37,9 +38,11 @@ class Rows:
     source: where the rows were read from, as plain JSON values; empty for rows made in memory.
     content: (N, 32) digests of what the inputs were made of, where they are features of a pre-trained network: computed
         anew on another machine they differ in their last bits. None: the inputs are their own content.
+    place: (N,) the number of each row in its file, where reading has left some out; None: they are all there.
     frozen: (N, d) features of the same rows by a pre-trained network as it came, where the inputs are what that network
         reads, since it is to be tuned.
     weight: (N,) how much each row counts in the loss, at least 0; None: all the same.
+    summary: what was read, for people; None for rows made in memory.
     """
 
     x: Tensor | Dataset[Any]
@@ -52,8 +55,10 @@ class Rows:
     reviewed: Tensor | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
     content: Tensor | None = None
+    place: Tensor | None = None
     frozen: Tensor | None = None
     weight: Tensor | None = None
+    summary: Summary | None = None
 
     def __post_init__(self) -> None:
         n = len(self.y)

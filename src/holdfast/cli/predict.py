@@ -13,7 +13,8 @@ import typer
 from torch import Tensor
 
 from holdfast.cli import options as o
-from holdfast.data import read_inputs, tables
+from holdfast.data import read_inputs
+from holdfast.data.load import load_table
 from holdfast.errors import HoldfastError
 from holdfast.registry import columns_near
 from holdfast.run import Run
@@ -46,7 +47,9 @@ def predict(
     trained = Run.load(run)
     reading = trained.config.source.get("reading", {})
     as_before = {name: reading[name] for name in ("delimiter", "encoding", "skip_broken") if name in reading}
-    x, names = read_inputs(data, trained.config.recipe, features=features, progress=partial(o.bar_of, False), **as_before)
+    x, names = read_inputs(
+        data, trained.config.recipe, features=features, progress=partial(o.bar_of, False), **as_before
+    )
     found, trained_on = tuple(x.shape[1:]), trained.config.shape
     if found != trained_on:
         raise HoldfastError(f"{data} has inputs of shape {found}, but the run was trained on {trained_on}")
@@ -54,7 +57,7 @@ def predict(
     predicted = _predicted(trained, x, probabilities)
     table = pd.concat([rows, predicted], axis=1)
     if keep:
-        kept = _kept(data, trained, keep, len(x), **text)
+        kept = _kept(data, trained, keep, len(x))
         twice = [name for name in kept if name in predicted]
         if twice:
             raise HoldfastError(f"{data} has a column {twice[0]!r} as the predictions have; leave it out of --keep")
@@ -82,11 +85,13 @@ def _predicted(trained: Run, x: Tensor, probabilities: bool) -> pd.DataFrame:
     return pd.concat([table, every], axis=1)
 
 
-def _kept(data: Path, trained: Run, asked: Sequence[str], count: int, **text: str) -> pd.DataFrame:
+def _kept(data: Path, trained: Run, asked: Sequence[str], count: int) -> pd.DataFrame:
     """The columns of the table that was read which are to be kept, in the order asked for."""
-    if trained.config.recipe.get("kind") != "table":
+    if "label" not in trained.config.recipe:
         raise HoldfastError(f"{data} is no table, so it has no columns to keep; leave --keep out")
-    frame = tables.load(data, **text)
+    reading = trained.config.source.get("reading", {})
+    table = load_table(data, reading.get("delimiter"), reading.get("encoding"))
+    frame = table.frame if table.test is None else table.test
     if len(frame) != count:
         raise HoldfastError(f"{data} has {len(frame)} rows, of which {count} were read; leave --keep out")
     named: list[str] = []

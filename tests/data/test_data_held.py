@@ -5,6 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
+from PIL import Image
 from scipy import sparse
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
@@ -120,6 +121,43 @@ def test_fit_predict_and_issues_from_a_frame(frame, tmp_path):
     assert (issues["given"] == frame["income"][issues.index]).all()
     again = Run.load(tmp_path / "run")
     assert (again.predict(frame) == run.predict(frame)).all()
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory):
+    """Bright and dark pictures in files, and a table that names them."""
+    folder, rng = tmp_path_factory.mktemp("photographs"), np.random.default_rng(0)
+    lines = []
+    for k in range(60):
+        pixels = np.clip(rng.normal(60 + 130 * (k % 2), 20, (8, 8, 3)), 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / f"{k}.png")
+        lines.append((str(folder / f"{k}.png"), ("dark", "light")[k % 2]))
+    return pd.DataFrame(lines, columns=["file", "kind"])
+
+
+def test_a_frame_that_names_pictures(photographs, tmp_path):
+    run = fit(photographs[:40], "standard", "mlp", label="kind", test=photographs[40:], epochs=60)
+    assert run.config.recipe["kind"] == "image"
+    assert run.score == 1
+    assert (run.predict(photographs[["file"]]) == photographs["kind"]).all()
+    photographs.to_csv(tmp_path / "list.csv", index=False)
+    expected = take(tmp_path / "list.csv", None, Columns("kind"), net="mlp").rows
+    assert torch.equal(take(photographs, None, Columns("kind"), net="mlp").rows.x, expected.x)
+
+
+def test_datasets_of_hugging_face_with_pictures_and_numbered_classes(photographs):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"image": datasets.Image(), "kind": datasets.ClassLabel(names=["light", "dark"])})
+    held = datasets.Dataset.from_dict(
+        {"image": photographs["file"].tolist(), "kind": photographs["kind"].tolist()}, features=features
+    )
+    run = fit(held, "standard", "mlp", label="kind", test=0.25, epochs=60)
+    assert run.classes == ("dark", "light")
+    assert (run.predict(held) == photographs["kind"]).all()
+    with pytest.raises(HoldfastError, match=r"a DatasetDict has parts \('train', 'test'\); pass one to train on"):
+        fit(datasets.DatasetDict({"train": held, "test": held}), "standard", "mlp", label="kind")
+    with pytest.raises(HoldfastError, match="IterableDataset of Hugging Face has no table"):
+        fit(held.to_iterable_dataset(), "standard", "mlp", label="kind")
 
 
 def test_targets_of_a_frame_are_predicted_in_their_units():

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdfast.data.load import plain_columns
 from holdfast.errors import HoldfastError
 
 MOST_NUMBERS = 1_000_000_000
@@ -28,10 +29,10 @@ def as_frame(data: Any) -> pd.DataFrame | None:
     """
     if isinstance(data, pd.DataFrame):
         return data
-    if isinstance(data, Mapping):
-        return pd.DataFrame(dict(data)) if data and all(map(_is_column, data.values())) else None
     if _is_hugging_face(data):
         return _of_hugging_face(data)
+    if isinstance(data, Mapping):
+        return pd.DataFrame(dict(data)) if data and all(map(_is_column, data.values())) else None
     if hasattr(data, "collect") and hasattr(data, "collect_schema"):
         data = data.collect()  # a lazy frame of polars
     if hasattr(data, "__arrow_c_stream__"):
@@ -60,7 +61,7 @@ def titled(frame: pd.DataFrame, recipe: Mapping[str, Any]) -> pd.DataFrame:
     """Further rows of a table, numbered from 0, with the columns under the names that its recipe has."""
     frame = frame.reset_index(drop=frame.index.name is None)
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-    known = [spec["name"] for spec in recipe["columns"]]
+    known = [spec["name"] for spec in recipe.get("columns", ())]
     if len(known) == len(frame.columns) == 1 and frame.columns[0] == "text":
         return frame.set_axis(known, axis=1)
     return frame
@@ -89,19 +90,16 @@ def _is_column(values: Any) -> bool:
 
 
 def _is_hugging_face(data: Any) -> bool:
-    return type(data).__module__.split(".")[0] == "datasets" and hasattr(data, "features")
+    return type(data).__module__.split(".")[0] == "datasets" and hasattr(data, "column_names")
 
 
 def _of_hugging_face(data: Any) -> pd.DataFrame:
-    """The table of a Hugging Face dataset, numbered classes under their names."""
+    """The table of a Hugging Face dataset, as one that was saved would be read."""
+    if isinstance(data, Mapping):
+        parts = ", ".join(map(repr, data))
+        raise HoldfastError(f"a DatasetDict has parts ({parts}); pass one to train on, and one as test=...")
     if not hasattr(data, "to_pandas") or not hasattr(data, "__len__"):
         raise HoldfastError(
             f"a {type(data).__name__} of Hugging Face has no table to read; pass one split that is loaded whole"
         )
-    frame: pd.DataFrame = data.with_format(None).to_pandas()
-    for name, feature in data.features.items():
-        names = getattr(feature, "names", None)
-        if names is not None and pd.api.types.is_integer_dtype(frame[name]):
-            # -1 stands for a label that nobody gave.
-            frame[name] = frame[name].map(dict(enumerate(names)))
-    return frame
+    return plain_columns(data.with_format(None))

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from holdfast.data import tables
 from holdfast.data.datasets import batch_size_of, inputs_alone, labelled, unwrapped
-from holdfast.data.frames import as_frame, dense, is_sparse, labelled_frame, titled
-from holdfast.data.labels import Task
+from holdfast.data.frame_rows import Columns as Columns
+from holdfast.data.frame_rows import further_of_frame, inputs_of_frame, rows_of_frame
+from holdfast.data.frames import as_frame, dense, is_sparse, labelled_frame
 from holdfast.data.read import read, read_inputs
 from holdfast.data.rows import Rows, as_rows
 from holdfast.data.scale import scaled_targets
 from holdfast.data.source import Source
-from holdfast.data.tune import encoder_to_tune, network_inputs, read_by_encoder
+from holdfast.data.tune import network_inputs, read_by_encoder
 from holdfast.encoders.named import is_encoder
 from holdfast.errors import HoldfastError
 
@@ -41,14 +39,6 @@ class Taken(NamedTuple):
     """The network to train on these rows: "auto" where an encoder was named that has read them."""
     batch_size: int | None
     """Of a loader; None: nobody has chosen."""
-
-
-class Columns(NamedTuple):
-    """What the columns of a table are for."""
-
-    label: str | None = None
-    truth: str | None = None
-    task: Task | None = None
 
 
 def take(
@@ -78,7 +68,7 @@ def take(
     frame, own = _table(held, columns, encodes), None
     if frame is not None:
         table, columns = frame
-        rows = _of_table(table, columns, encoder, tune)
+        rows = rows_of_frame(table, columns, encoder, tune)
     else:
         _check_columns(held, columns)
         if isinstance(held, str | os.PathLike):
@@ -106,10 +96,10 @@ def held_inputs(x: Any, recipe: Mapping[str, Any]) -> Tensor | Dataset[Any]:
         return x.x
     if isinstance(x, str | os.PathLike):
         return read_inputs(x, recipe)[0]
-    if recipe.get("kind") == "table":
+    if "label" in recipe:
         frame = _texts(x) if as_frame(x) is None else as_frame(x)
         if frame is not None:
-            return tables.inputs(titled(frame, recipe), recipe)[0]
+            return inputs_of_frame(frame, recipe)
     elif as_frame(x) is not None:
         x = as_frame(x).to_numpy()  # type: ignore[union-attr]
     if isinstance(x, tuple):
@@ -149,18 +139,6 @@ def _texts(x: Any) -> pd.DataFrame | None:
     return None
 
 
-def _of_table(frame: pd.DataFrame, columns: Columns, encoder: str | None, tune: bool) -> Rows:
-    encoder = encoder_to_tune(encoder, "table") if tune else encoder
-    rows = tables.build(
-        tables.checked(frame.reset_index(drop=frame.index.name is None), "the table"), "the table",
-        **columns._asdict(), encoder=encoder, tune=tune,
-    )  # fmt: skip
-    names = rows.names
-    if names is None and not isinstance(frame.index, pd.RangeIndex):
-        names = tuple(map(str, frame.index))
-    return scaled_targets(replace(rows, names=names, source_index=torch.arange(len(rows))))
-
-
 def _further(test: Any, rows: Rows, columns: Columns, net: nn.Module | str, tune: bool) -> Rows:
     """Rows to test on, prepared as the training rows were."""
     held = unwrapped(test)
@@ -169,17 +147,15 @@ def _further(test: Any, rows: Rows, columns: Columns, net: nn.Module | str, tune
     if isinstance(held, Rows):
         return held
     encodes = tune or (isinstance(net, str) and is_encoder(net))
-    table = rows.recipe.get("kind") == "table"
+    table = "label" in rows.recipe
     if isinstance(held, str | os.PathLike):
         further, _ = read(Path(held), recipe=dict(rows.recipe))
         return scaled_targets(further, rows)
     found = _table(held, columns if as_frame(held) is not None else Columns(), encodes and not table)
     if found is not None and table:
         frame, own = found
-        recipe = rows.recipe
-        frame = frame.rename(columns={own.label: recipe["label"]}) if own.label != columns.label else frame
-        built = tables.build(tables.checked(titled(frame, recipe), "the test table"), "the test table", recipe=recipe)
-        return scaled_targets(built, rows)
+        given = {own.label: rows.recipe["label"]} if own.label != columns.label else {}
+        return further_of_frame(frame.rename(columns=given), rows)
     pair = _pair(held, columns.label)
     further = read_by_encoder(pair, net, tune, rows) if encodes else as_rows(pair, like=rows)
     if table and further.shape != rows.shape:

@@ -173,7 +173,7 @@ def _hugging_face(path: Path) -> Table:
     except Exception as error:  # whatever its files make the library raise
         raise HoldfastError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
     if not isinstance(held, DatasetDict):
-        return Table(checked(_plain_columns(held), str(path)), None, Kind.HUGGING_FACE.value)
+        return Table(checked(plain_columns(held), str(path)), None, Kind.HUGGING_FACE.value)
     if not held:
         raise HoldfastError(f"{path} holds no rows")
     train = "train" if "train" in held else next(iter(held))
@@ -182,13 +182,13 @@ def _hugging_face(path: Path) -> Table:
     parts = [f"rows of {train!r}", *([f"test rows of {test!r}"] if test else [])]
     left = f", left out: {', '.join(map(repr, others))}" if others else ""
     return Table(
-        checked(_plain_columns(held[train]), str(path)),
-        None if test is None else checked(_plain_columns(held[test]), f"{path}: {test}"),
+        checked(plain_columns(held[train]), str(path)),
+        None if test is None else checked(plain_columns(held[test]), f"{path}: {test}"),
         f"{Kind.HUGGING_FACE.value}, {', '.join(parts)}{left}",
     )
 
 
-def _plain_columns(held: Any) -> pd.DataFrame:
+def plain_columns(held: Any) -> pd.DataFrame:
     from datasets import ClassLabel, Image
 
     for name, feature in held.features.items():

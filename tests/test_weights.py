@@ -43,6 +43,20 @@ def test_a_light_batch_makes_a_short_step(blobs):
     assert Feed(blobs).weight_of(light) is None
 
 
+def test_the_steps_of_an_epoch_add_up_to_the_weighted_gradient(blobs):
+    weight = torch.where(torch.arange(len(blobs)) % 12 == 0, 9.0, 0.01)
+    net, start, rate = linear(), linear(), 1e-3
+    fit(
+        replace(blobs, weight=weight), Method(), net, epochs=1, batch_size=6, schedule=lambda share: 1.0,
+        optimizer=lambda p: SGD(p, lr=rate),
+    )  # fmt: skip
+    losses = nn.functional.cross_entropy(start(blobs.x), blobs.y, reduction="none")
+    ((losses * weight).sum() / weight.sum()).backward()
+    with torch.no_grad():
+        for own, parameter in zip(net.parameters(), start.parameters(), strict=True):
+            assert torch.allclose((parameter - own) / (rate * 40), parameter.grad, atol=0.02)
+
+
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "standard"])
 def test_every_method_counts_weights(blobs, name):
     """Rows of no weight reach no loss, whatever else a method makes of weights."""

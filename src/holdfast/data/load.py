@@ -47,6 +47,8 @@ def load_table(path: Path, delimiter: str | None = None, encoding: str | None = 
         return _hugging_face(path)
     try:
         frame, aside = _frame(path, found)
+    except HoldfastError:
+        raise
     except pd.errors.EmptyDataError:
         raise HoldfastError(f"{path} is empty") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
@@ -135,6 +137,8 @@ def _json_lines(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
                 row = json.loads(line)
             except json.JSONDecodeError as error:
                 raise ValueError(f"line {number} is no JSON ({error.msg})") from None
+            except RecursionError:
+                raise ValueError(f"line {number} is nested too deeply") from None
             if not isinstance(row, dict):
                 raise ValueError(f"line {number} holds {_shown(row)} and no object of names and values")
             rows.append(row)
@@ -142,7 +146,10 @@ def _json_lines(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
 
 
 def _json(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
-    rows = json.loads(file.read().decode(found.encoding or "utf-8"))
+    try:
+        rows = json.loads(file.read().decode(found.encoding or "utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if isinstance(rows, dict):
         lists = [name for name, value in rows.items() if isinstance(value, list)]
         inside = f"; save what {lists[0]!r} holds as a file of its own" if lists else ""

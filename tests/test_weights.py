@@ -45,7 +45,7 @@ def test_a_light_batch_makes_a_short_step(blobs):
 
 def test_the_steps_of_an_epoch_add_up_to_the_weighted_gradient(blobs):
     weight = torch.where(torch.arange(len(blobs)) % 12 == 0, 9.0, 0.01)
-    net, start, rate = linear(), linear(), 1e-3
+    net, start, rate = linear(), linear(), 1e-4
     fit(
         replace(blobs, weight=weight), Method(), net, epochs=1, batch_size=6, schedule=lambda share: 1.0,
         optimizer=lambda p: SGD(p, lr=rate),

@@ -65,7 +65,7 @@ def main() -> None:
     )
     console = Console()
     console.print(f"{len(train)} digits, 40 % of their labels wrong; {len(test)} digits with right labels to test on")
-    console.print(table_of(summary, percent=True))
+    console.print(table_of(summary.drop(columns="score", level=0), percent=True))
     run = holdfast.Run.records(out / f"{DEFAULT}-0")
     console.print(suspects(run, corrupted(train, "symmetric", 0.4, 0), out / "suspects.png"), soft_wrap=True)
     console.print(f"picture: {out / 'curves.png'}   table: {out / 'summary.csv'}   runs: {out}", soft_wrap=True)

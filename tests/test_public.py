@@ -35,6 +35,7 @@ def test_the_entries_at_the_root():
         "__version__",
         "check",
         "check_method",
+        "clean",
         "compare",
         "find_label_issues",
         "fit",

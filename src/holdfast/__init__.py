@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast import methods, stop
 from holdfast.audit import check
+from holdfast.clean import clean
 from holdfast.compare import compare
 from holdfast.contract import check_method
 from holdfast.data import Rows, read
@@ -44,6 +45,7 @@ __all__ = [
     "__version__",
     "check",
     "check_method",
+    "clean",
     "compare",
     "find_label_issues",
     "fit",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,33 +11,41 @@ from typing import Any
 import pandas as pd
 from torch import nn
 
+from holdfast.data.held import Columns, take
+from holdfast.data.labels import Task
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.files import written_aside
 from holdfast.fit import fit
 from holdfast.jobs import Failed, run_jobs
 from holdfast.method import Method
+from holdfast.methods import METHODS
 from holdfast.noise import corrupt
 from holdfast.plots import curves
 from holdfast.progress import Count, MakeProgress, Progress, Silent, silent
+from holdfast.registry import lookup
 from holdfast.run import Run
 
 
-def corrupted(rows: Rows, kind: str | None, rate: float, seed: int) -> Rows:
+def corrupted(rows: Rows, kind: str | None, rate: float, seed: int, **settings: Any) -> Rows:
     """The rows with wrong labels of a kind, the given ones kept as the truth; None leaves them as they are."""
     if kind is None:
         return rows
-    return replace(rows, y=corrupt(kind, rows, rate, seed).labels, truth=rows.y)
+    return replace(rows, y=corrupt(kind, rows, rate, seed, **settings).labels, truth=rows.y)
 
 
 def compare(
-    rows: Rows,
-    methods: Mapping[str, Callable[[], Method]],
+    data: Any,
+    methods: Mapping[str, Callable[[], Method]] | Sequence[str],
     net: str | Callable[[], nn.Module] = "auto",
     *,
-    test: Rows,
+    test: Any = None,
+    label: str | None = None,
+    truth: str | None = None,
+    task: Task | None = None,
     noise: str | None = None,
     rate: float = 0.0,
+    noise_settings: Mapping[str, Any] | None = None,
     seeds: int = 3,
     out: str | Path | None = None,
     jobs: int = 1,
@@ -54,8 +62,10 @@ def compare(
 
     Parameters
     ----------
-    methods: a maker for each name.
-    noise, rate: wrong labels to plant in the training rows; None trains on the labels as given.
+    data, test, label, truth, task: as ``fit`` takes them; there must be test rows, the data's own or others.
+    methods: names, or a maker for each name.
+    noise, rate, noise_settings: wrong labels to plant in the training rows (``holdfast.noise.corrupt``); None trains on
+        the labels as given.
     jobs: runs at a time, a process each. More than one asks for methods, net and settings that can be pickled, and for
         a script that calls ``compare`` under ``if __name__ == "__main__"``.
     threads: of the processor for each of several jobs.
@@ -63,12 +73,22 @@ def compare(
 
     Returns
     -------
-    DataFrame: mean and standard deviation over the seeds of the last-ten-epoch mean, the best epoch, purity,
-    coverage and seconds.
+    DataFrame: mean and standard deviation over the seeds of the test score of the saved network, by given labels and
+    where they are known by true ones, of the last-ten-epoch mean, the best epoch, purity, coverage and seconds.
     """
+    if not isinstance(methods, Mapping):
+        methods = {name: lookup("method", name, METHODS, []) for name in methods}
+    named = net if isinstance(net, str) else "mlp"  # a maker of networks takes rows as they are
+    plain = any(settings.get(name) is not None for name in ("pretrained", "augment"))
+    taken = take(data, test, Columns(label, truth, task), net=named, tune=settings.pop("tune", False), plain=plain)
+    rows, held_out, net = taken.rows, taken.test, str(taken.net) if isinstance(net, str) else net
+    if held_out is None:
+        raise HoldfastError("a comparison needs test rows; pass test, with data of the same kind or a share (0.2)")
+    if taken.batch_size is not None:
+        settings.setdefault("batch_size", taken.batch_size)
     trials = {
         f"{name}-{seed}": partial(
-            _trial, rows, make, net, test, noise, rate, seed,
+            _trial, rows, make, net, held_out, noise, rate, noise_settings or {}, seed,
             None if out is None else Path(out) / f"{name}-{seed}",
             None if jobs > 1 else progress(f"{name} {seed}" if seeds > 1 else name, "epochs"), settings,
         )
@@ -112,22 +132,27 @@ def _trial(
     test: Rows,
     noise: str | None,
     rate: float,
+    noise_settings: Mapping[str, Any],
     seed: int,
     out: Path | None,
     progress: Progress | None,
     settings: Mapping[str, Any],
 ) -> tuple[pd.DataFrame, dict[str, float]]:
+    noisy = corrupted(rows, noise, rate, seed, **noise_settings)
     run = fit(
-        corrupted(rows, noise, rate, seed), make(), net if isinstance(net, str) else net(), test=test, seed=seed,
-        out=out, resume=out is not None, progress=progress, **settings,
+        noisy, make(), net if isinstance(net, str) else net(), test=test, seed=seed, out=out, resume=out is not None,
+        progress=progress, **settings,
     )  # fmt: skip
     return run.history, figures(run)
 
 
 def figures(run: Run) -> dict[str, float]:
-    """What a table says of a run: scores, and of the last epoch its purity and coverage."""
+    """What a table says of a run: scores (that of the saved network first), and of the last epoch its purity and
+    coverage."""
     end = run.history.iloc[-1]
     return {
+        "score": run.score,
+        **({} if run.true_score is None else {"true_score": run.true_score}),
         "last10": run.last,
         "best": run.best,
         "purity": float(end.get("purity", float("nan"))),

@@ -92,6 +92,7 @@ class Feed:
     Attributes
     ----------
     evidence: what networks that have never seen the label of a row say of it; None where they were not asked.
+    weight: (N,) how much each row counts in the loss, one on average; None: all the same.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class Feed:
         self.generator = torch.Generator().manual_seed(seed)
         self.ranks = get_ranks()
         self.evidence: Evidence | None = None
+        self.weight = None if rows.weight is None else (rows.weight.double() / rows.weight.double().mean()).float()
         self._chance = self.generator
         self._x = rows.x
         self._workers = workers
@@ -147,6 +149,7 @@ class Feed:
             rows = rows.to(self.device)
             y = (self.y if plan.target is None else plan.target)[rows]
             weight = torch.ones(len(part)) if plan.weight is None else plan.weight.cpu()[part]
+            weight = weight if self.weight is None else weight * self.weight[rows.cpu()]
             seen = [self._view(x, k) for k in range(views)]
             if plan.partner is not None and plan.share is not None:
                 share = plan.share.cpu()[part].to(self.device)
@@ -155,6 +158,13 @@ class Feed:
                 mixed = (self.y if plan.target is None else plan.target)[plan.partner.cpu()[part].to(self.device)]
                 y = _mix(self.task.encode(y), self.task.encode(mixed), share)
             yield Batch(seen[0] if views == 1 else tuple(seen), y, rows, weight.to(self.device))
+
+    def weight_of(self, batch: Batch) -> Tensor | None:
+        """How much the rows of a batch count on average: means over a batch are divided by it; None: rows are alike."""
+        if self.weight is None:
+            return None
+        own = self.weight[batch.index.cpu()].to(self.device)
+        return self.ranks.total(own.sum()) / self.ranks.total(torch.tensor(float(len(own)), device=self.device))
 
     def steps(self, plan: Plan | None = None) -> int:
         """How many batches an epoch has."""

@@ -18,9 +18,9 @@ from torch.optim import Optimizer
 
 from holdfast import checkpoint
 from holdfast.config import RunConfig, optimizer_part, plain, rows_part, schedule_part
-from holdfast.data.rows import Rows, as_rows
-from holdfast.data.tune import read_by_encoder
-from holdfast.encoders import is_encoder
+from holdfast.data.held import Columns, take
+from holdfast.data.labels import Task
+from holdfast.data.rows import Rows
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
 from holdfast.feed import Augments, Feed, usual_batch
@@ -34,9 +34,11 @@ from holdfast.networks import networks
 from holdfast.noise_model import noise_model
 from holdfast.progress import Progress, Silent
 from holdfast.ranks import get_ranks
+from holdfast.registry import made
 from holdfast.reviewed import with_reviewed
 from holdfast.run import Run
 from holdfast.run_folder import HeldOut, RunFolder
+from holdfast.stop import STOPS
 from holdfast.stop.rule import StopRule
 from holdfast.training import Training, bare, coverage, weights_of
 from holdfast.types import Evidence
@@ -79,15 +81,18 @@ class Job:
 
 
 def fit(
-    data: Rows | tuple[Any, Any],
-    method: Method | None = None,
+    data: Any,
+    method: Method | str | None = None,
     net: nn.Module | str = "auto",
     *,
-    stop: StopRule | None = None,
+    label: str | None = None,
+    truth: str | None = None,
+    task: Task | None = None,
+    stop: StopRule | str | None = None,
     tune: bool = False,
     evidence: bool = False,
     pretrained: str | Path | None = None,
-    test: Rows | tuple[Any, Any] | None = None,
+    test: Any = None,
     epochs: int | None = None,
     batch_size: int | None = None,
     optimizer: MakeOptimizer | None = None,
@@ -109,10 +114,12 @@ def fit(
 
     Parameters
     ----------
-    data: ``Rows``, or a pair (inputs, labels) of arrays or tensors; float labels of two dimensions, with fractions or
+    data: a path, a table in memory, a pair (inputs, labels), a map-style ``Dataset`` of such pairs, a ``DataLoader``,
+        ``Rows``, or what ``holdfast.read`` returns: docs/python.md. Float labels of two dimensions, with fractions or
         with more than 50 different values are targets.
-    method: how to train; None is ``SecondOpinion()``, as on the command line, and ``Method()`` is ordinary training.
-    stop: when to stop, and which epoch to return; None trains to the end and returns the last one.
+    label, truth, task: of a table, the columns of given and of true labels, and "classification" or "regression".
+    method: how to train, or its name; None is ``SecondOpinion()``, and ``Method()`` is ordinary training.
+    stop: when to stop, and which epoch to return, or its name; None trains to the end and returns the last one.
     net: a module, a name of ``holdfast.nets.NETS`` or ``module.path:factory``; or the name of an encoder
         (``holdfast.encoders``): the inputs are texts or images (bytes) then, and an MLP learns from its features.
     tune: train the encoder itself as well (docs/encoders.md); the usual one for texts or images where none is named.
@@ -121,9 +128,9 @@ def fit(
     evidence: ask networks that have never seen the label of a row about it, for ``run.issues()``; costs up to one and a
         half times as much as the training. A method that needs it asks for it by itself.
     pretrained: folder of a run whose network, all but its head, each network starts from; "auto" is then its kind.
-    test: rows to score after each epoch, by their given labels and, where ``Rows`` has them, by the true ones. The
-        scores are reported and never used. Those set apart from the same file as ``data`` (``Source.load``) are judged
-        as well, in ``run.issues()``; nothing else ever depends on their labels.
+    test: data of the same kind, or the share of the rows to hold out (0.2), to score after each epoch by given labels,
+        and by true ones where they are known. The scores are reported and never used. Rows set apart from the same file
+        (``Source.load``) are judged as well, in ``run.issues()``; nothing else ever depends on their labels.
     epochs, optimizer, schedule, augment: how to optimise; the schedule follows the share of training done. None: 30
         epochs of Adam with a rate of 0.001 that falls along a cosine; an encoder that is tuned has settings of its own
         (``holdfast.usual.TUNED``).
@@ -141,18 +148,19 @@ def fit(
     -------
     Run: the trained network, the history of the epochs and the ledger of the rows.
     """
-    if tune or (isinstance(net, str) and is_encoder(net)):
-        data = read_by_encoder(data, net, tune)
-        test, net = None if test is None else read_by_encoder(test, net, tune, data), "auto"
-    rows = as_rows(data)
+    method = made("method", DEFAULT if method is None else method, METHODS)
+    stop = None if stop is None else made("stop rule", stop, STOPS)
+    as_it_is = pretrained is not None or augment is not None
+    taken = take(data, test, Columns(label, truth, task), net=net, tune=tune, plain=as_it_is, seed=seed)
+    rows, held_out, net = taken.rows, taken.test, taken.net
+    batch_size = taken.batch_size if batch_size is None else batch_size
     usual = usual_for(rows)
     epochs, optimizer = usual.epochs_of(len(rows)) if epochs is None else epochs, optimizer or usual.optimizer
     if epochs < 1:
         raise HoldfastError(f"training needs at least one epoch, not {epochs}")
     batch_size = usual.batch_size(len(rows)) if batch_size is None else batch_size
     accelerator = check_devices(devices, strategy, device, batch_size)
-    held_out = None if test is None else as_rows(test, like=rows)
-    method, schedule = method or METHODS[DEFAULT](), schedule or usual.schedule
+    schedule = schedule or usual.schedule
     evidence = (evidence or method.uses_evidence) and not rows.unlabelled
     torch.manual_seed(seed)
     if held_out is not None and rows.unlabelled:
@@ -207,10 +215,11 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         bar.phase("second opinions")
         _, nets = networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, rows, pretrained)
         feed = Feed(rows, device=fabric.device, **{**feeding, "batch_size": size, "seed": seed + 1})
-        others = None if judged is None else judged.x
+        feed.weight, others = None, None if judged is None else judged.x  # labels are judged, not what rows count
         found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others)
-    if rows is not job.rows:
-        found = found._replace(trees=None)  # they read features, and cannot join a network that reads tokens or pixels
+    if rows is not job.rows or rows.weight is not None:
+        # Trees read features, and cannot join a network that reads tokens or pixels; nor do they know of weights.
+        found = found._replace(trees=None)
     evidence = Evidence(*(None if each is None else each.cpu() for each in found))  # type: ignore[arg-type]
     job.asking = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     if job.folder is not None:
@@ -345,7 +354,7 @@ def _prepare(job: Job) -> Training:
     if not feed.ranks.first:
         torch.manual_seed(job.feeding["seed"] + feed.ranks.rank)  # dropout must not strike the same units everywhere
     optimizer = cast(Optimizer, fabric.setup_optimizers(made))
-    ledger = Ledger(feed.y, feed.task)
+    ledger = Ledger(feed.y, feed.task, weight=feed.weight)
     start = weights_of(nets[0])
     return Training(fabric, wrapped, method, job.stop, feed, optimizer, job.schedule, ledger, job.epochs, [], start)
 

@@ -21,7 +21,8 @@ class Ledger:
     for the row that was planned, not for its partner. Losses, margins and loss-layer gradient norms are
     against the *given* label. Batches wait in a buffer and are worked through many at a time. In a training of
     several processes they wait until the end of the epoch, are gathered, and each process has the whole ledger. A row
-    that an epoch trains towards another label than its given one has no trust in that epoch.
+    that an epoch trains towards another label than its given one has no trust in that epoch. ``weight`` (N,) is what
+    the user gave each row: trust is told without it.
 
     Attributes
     ----------
@@ -33,8 +34,9 @@ class Ledger:
     prediction, probability: of the last output; regression has no probability.
     """
 
-    def __init__(self, y: Tensor, task: Task, *, buffer: int = 8192) -> None:
+    def __init__(self, y: Tensor, task: Task, *, weight: Tensor | None = None, buffer: int = 8192) -> None:
         n = len(y)
+        self._weight = None if weight is None else weight.to(y.device)
         self._y = y
         self._task = task
         self._model = noise_model(task)
@@ -68,6 +70,9 @@ class Ledger:
     def record(self, batch: Batch, step: Step) -> None:
         """Take in one batch; most of the work waits."""
         trust = batch.weight if step.weight is None else step.weight.detach()
+        if self._weight is not None:  # how much a row counts is no word on its label
+            own = self._weight[batch.index]
+            trust = torch.where(own > 0, trust / own.clamp_min(1e-30), 0.0)
         self._trust.append((batch.index, trust if self._kept is None else trust * self._kept[batch.index]))
         if step.output is not None:
             self._waiting.append((batch.index, step.output.detach()))

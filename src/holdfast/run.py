@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.config import RunConfig
+from holdfast.data.held import held_inputs
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.data.source import is_file, read_again
-from holdfast.data.tune import network_inputs, tuned_in
+from holdfast.data.tune import tuned_in
 from holdfast.encoders.tuned import network
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
@@ -104,7 +105,12 @@ class Run:
             return self.training_rows()
         if self.rows is not None and self.test_rows is not None:
             return self.rows.followed_by(self.test_rows)
-        return read_again(self.config.source, self.config.fingerprint, self._held_out.fingerprint)
+        return self.read_again()
+
+    def read_again(self) -> Rows:
+        """The same rows as they lie where they were read from; an error where they have changed since."""
+        apart = None if self._held_out is None else self._held_out.fingerprint
+        return read_again(self.config.source, self.config.fingerprint, apart)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -148,13 +154,18 @@ class Run:
         return float(self._test.iloc[self.best_epoch])
 
     @property
+    def true_score(self) -> float | None:
+        """The same by true labels; None where they are not known."""
+        true = self.history.get("test_true")
+        return None if true is None else float(true.iloc[self.best_epoch])
+
+    @property
     def scored(self) -> str:
         """The same in words, with the labels that it is held against: a share held out has wrong ones like the rest."""
         test = str(self.config.source.get("test", 0))
         own = f"the labels of {Path(test).name}, right or wrong"
         by = own if is_file(test) else "labels that may be wrong themselves"
-        true = self.history.get("test_true")
-        known = "" if true is None else f", {float(true.iloc[self.best_epoch]):.4f} by true labels"
+        known = "" if self.true_score is None else f", {self.true_score:.4f} by true labels"
         return f"{self.score:.4f} by {by}{known}"
 
     @property
@@ -173,21 +184,28 @@ class Run:
             raise HoldfastError("this run had no test rows; pass test")
         return self.history["test"]
 
-    def outputs(self, x: Tensor | np.ndarray[Any, Any] | Sequence[str]) -> Tensor:
-        """(N, q) raw outputs of the network; texts and images go through the encoder that it learned from."""
-        device = next(self.net.parameters()).device
-        x = network_inputs(x, self.config.recipe)
-        if x.dtype != torch.uint8 and tuned_in(self.config.recipe) is None:
-            x = x.float()
-        return evaluate(self.net, inputs_of(x, device)).cpu()
+    def outputs(self, x: Any) -> Tensor:
+        """(N, q) raw outputs of the network for anything that ``fit`` takes, with labels or without.
 
-    def probabilities(self, x: Tensor | np.ndarray[Any, Any] | Sequence[str]) -> Tensor:
+        It is prepared as the training rows were: columns of a table, texts and images by the encoder.
+        """
+        device = next(self.net.parameters()).device
+        held, tuned = held_inputs(x, self.config.recipe), tuned_in(self.config.recipe) is not None
+        if isinstance(held, Tensor) and not tuned:
+            if tuple(held.shape[1:]) != self.config.shape:
+                raise HoldfastError(
+                    f"the inputs have the shape {tuple(held.shape[1:])}, but the run was trained on {self.config.shape}"
+                )
+            held = held if held.dtype == torch.uint8 else held.float()
+        return evaluate(self.net, inputs_of(held, device)).cpu()
+
+    def probabilities(self, x: Any) -> Tensor:
         """(N, C) probabilities of the classes."""
         if self.classes is None:
             raise HoldfastError("a regression has no probabilities; use predict")
         return self.outputs(x).softmax(1)
 
-    def predict(self, x: Tensor | np.ndarray[Any, Any] | Sequence[str]) -> np.ndarray[Any, Any]:
+    def predict(self, x: Any) -> np.ndarray[Any, Any]:
         """Class names, or (N, q) values in the units of the file that was read."""
         predicted = self.task.predict(self.outputs(x))
         if self.classes is None:

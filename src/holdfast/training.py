@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -63,7 +64,7 @@ class Training:
         for number, batch in enumerate(feed.batches(plan, method.views)):
             done = (epoch - stage.start + number / steps) / (end - stage.start)
             self._set_rate(stage.rate * self.schedule(done))
-            step = method.step(nets, batch, self.optimizer, self._backward)
+            step = method.step(nets, batch, self.optimizer, partial(self._backward, scale=feed.weight_of(batch)))
             self.ledger.record(batch, step)
             total += step.loss.detach()
             tick((number + 1) / steps)
@@ -114,10 +115,10 @@ class Training:
         predicted = task.predict(output)
         return {name: task.score(predicted, y.to(output.device)) for name, y in labels.items()}
 
-    def _backward(self, loss: Tensor) -> None:
-        """The backward pass, and what DDP leaves to each process: gradients of the method's own parameters, and running
-        statistics."""
-        self.fabric.backward(loss)
+    def _backward(self, loss: Tensor, scale: Tensor | None = None) -> None:
+        """The backward pass, scaled where rows weigh more or less than others, and what DDP leaves to each process:
+        gradients of the method's own parameters, and running statistics."""
+        self.fabric.backward(loss if scale is None else loss * scale)
         ranks = self.feed.ranks
         if ranks.count == 1:
             return

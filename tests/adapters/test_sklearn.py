@@ -10,8 +10,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from holdfast import Crust, HoldfastError
 from holdfast.adapters.sklearn import RobustClassifier, RobustRegressor
 
+NOT_BIT_FOR_BIT = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "a row of weight two is drawn once, a row twice in two batches"
+    for kind in ("dense", "sparse")
+}
+"""scikit-learn excuses its own stochastic estimators from these."""
 
-@parametrize_with_checks([RobustClassifier(), RobustRegressor()])
+
+@parametrize_with_checks(
+    [RobustClassifier(), RobustRegressor()], expected_failed_checks=lambda estimator: NOT_BIT_FOR_BIT
+)
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 

@@ -21,8 +21,8 @@ from holdfast.audit.outliers import find_outliers
 from holdfast.audit.page import fit_command, write_page
 from holdfast.audit.subject import Subject
 from holdfast.errors import HoldfastError
-from holdfast.files import written_aside
 from holdfast.progress import MakeProgress, Progress, Silent, silent
+from holdfast.spreadsheet import write_csv
 
 FINDERS: dict[str, Finder] = {
     "columns": find_columns,
@@ -87,8 +87,7 @@ class Check:
 
     def write(self, folder: str | Path) -> None:
         """Write ``issues.csv`` and ``check.html`` into a folder."""
-        with written_aside(Path(folder) / "issues.csv") as aside:
-            self.issues.to_csv(aside, index=False)
+        write_csv(self.issues, Path(folder) / "issues.csv")
         write_page(self.subject, self.findings, self.judged.noise, self.lines, Path(folder) / "check.html")
 
 
@@ -100,7 +99,7 @@ def check(
     encoder: str | None = "auto",
     features: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
-    encoding: MakeProgress = silent,
+    encoding_bar: MakeProgress = silent,
     **reading: Any,
 ) -> Check:
     """Say what is wrong with data: labels, duplicates, outliers, rare classes, empty rows, suspicious columns.
@@ -117,7 +116,7 @@ def check(
         installed, unless that would take more than five minutes; None: words and thumbnails alone. docs/encoders.md.
     features: a .npy file of numbers to judge by instead, a row for each row of the data.
     progress: a bar.
-    encoding: makes the bar of an encoding.
+    encoding_bar: makes the bar of an encoding.
     reading: further options of ``holdfast.read``, such as ``task`` or ``missing_labels``.
 
     >>> import numpy as np
@@ -126,7 +125,7 @@ def check(
     [40]
     """
     # Before the bar: an encoding has one of its own.
-    subject = open_subject(data, test, label, encoder=encoder, features=features, encoding=encoding, **reading)
+    subject = open_subject(data, test, label, encoder=encoder, features=features, encoding_bar=encoding_bar, **reading)
     if subject.rows.unlabelled:
         raise HoldfastError("the rows have no labels to check")
     with progress or Silent() as bar:

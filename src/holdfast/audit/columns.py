@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from holdfast.audit.finding import Finding
 from holdfast.audit.subject import Subject
+from holdfast.data.columns import IGNORED
 from holdfast.data.labels import name_of
 
 LEAK = 0.95
@@ -30,9 +31,12 @@ def find_columns(subject: Subject) -> list[Finding]:
     """Leaks, identifiers, constant and mostly empty columns; nothing where the rows come from no table."""
     if subject.frame is None:
         return []
-    aside = {subject.rows.recipe["label"], subject.rows.recipe["truth"]}
+    ignored = (name for name, why in subject.rows.recipe["dropped"].items() if why == IGNORED)
+    aside = {subject.rows.recipe["label"], subject.rows.recipe["truth"], *ignored}
     columns = {str(name): subject.frame[name] for name in subject.frame.columns if name not in aside}
     label = _label(subject)
+    # Numbers and dates in words may well differ in every row.
+    written = {spec["name"] for spec in subject.rows.recipe["columns"] if "written" in spec}
     found: dict[str, list[tuple[str, float, str]]] = {
         "leaking column": [], "identifier column": [], "constant column": [], "empty column": [],
     }  # fmt: skip
@@ -46,7 +50,7 @@ def find_columns(subject: Subject) -> list[Finding]:
             continue
         if gaps >= EMPTY:
             found["empty column"].append((name, gaps, f"{gaps:.1%} of the rows have no value"))
-        if _is_identifier(values, different):
+        if name not in written and _is_identifier(values, different):
             text = f"{different:,} different values in {len(values):,} rows"
             found["identifier column"].append((name, different / len(values), text))
         told = share_told(values, label, subject.rows.classes is not None) if len(values) >= FEWEST else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,17 @@ import torch
 from holdfast.audit.reading import read_by_encoder
 from holdfast.audit.subject import Subject
 from holdfast.data import tables
+from holdfast.data.image_tables import image_column
 from holdfast.data.labels import Missing, present
+from holdfast.data.load import Table, load_table
+from holdfast.data.read import kind_of
 from holdfast.data.rows import Rows, as_rows
 from holdfast.data.scale import scaled_targets
 from holdfast.data.source import Source
 from holdfast.progress import MakeProgress, silent
 
+BUILDING = ("truth", "task", "ignore", "merge", "keep_spelling")
+"""Options of ``holdfast.read`` that say how a table becomes rows."""
 Data = str | os.PathLike[str] | pd.DataFrame | Rows | tuple[Any, Any]
 
 
@@ -29,7 +35,7 @@ def open_subject(
     *,
     encoder: str | None = "auto",
     features: str | os.PathLike[str] | None = None,
-    encoding: MakeProgress = silent,
+    encoding_bar: MakeProgress = silent,
     **reading: Any,
 ) -> Subject:
     """Read data as ``fit`` does: as words and pixels, and by a pre-trained network.
@@ -37,49 +43,61 @@ def open_subject(
     Parameters
     ----------
     encoder, features: see ``check``.
-    encoding: makes the bar of an encoding.
+    encoding_bar: makes the bar of an encoding.
     reading: further options of ``holdfast.read``.
     """
     options = {name: value for name, value in reading.items() if value is not None}
     plain = _plain(data, test, label, **options)
-    made = read_by_encoder(plain.rows, plain.frame, data, encoder, features, options, encoding)
+    made = read_by_encoder(plain.rows, plain.frame, data, encoder, features, options, encoding_bar)
     return replace(plain, reading=made)
 
 
 def _plain(data: Data, test: Data | None, label: str | None, **options: Any) -> Subject:
-    if isinstance(data, str | os.PathLike) and not _is_table(data):
+    if isinstance(data, pd.DataFrame):
+        frame = tables.checked(data.reset_index(drop=True), "the table")
+        return _of_table(Table(frame, None, tables.IN_MEMORY), "the table", None, test, label, **options)
+    if isinstance(data, str | os.PathLike):
+        path = Path(data)
+        table = load_table(path, *_text_options(options)) if kind_of(path) == "table" else None
+        aside = (label, options.get("truth"))
+        if table is not None and image_column(table.frame, path.parent, aside) is None:
+            return _of_table(table, str(data), path, test, label, **options)
         held_out = str(test) if isinstance(test, str | os.PathLike) else "0"
-        rows, own = Source.at(Path(data), held_out, 0, label=label, **options).load()
+        rows, own = Source.at(path, held_out, 0, label=label, **options).load()
         return Subject(rows, own if test is None or isinstance(test, str | os.PathLike) else as_rows(test, rows))  # type: ignore[arg-type]
-    if isinstance(data, str | os.PathLike | pd.DataFrame):
-        return _of_table(data, test, label, **options)
     rows = scaled_targets(as_rows(data))
     return Subject(rows, None if test is None else scaled_targets(as_rows(test, rows), rows))  # type: ignore[arg-type]
 
 
-def _of_table(data: Any, test: Any, label: str | None, **options: Any) -> Subject:
+def _of_table(table: Table, source: str, path: Path | None, test: Any, label: str | None, **options: Any) -> Subject:
+    """Rows of a table, and of the test rows that were named or that came with it.
+
+    Parameters
+    ----------
+    source: what errors call it.
+    path: where it was read from; None where it is in memory.
+    """
     missing: Missing = options.get("missing_labels", "error")
-    kept = {name: options[name] for name in ("truth", "task") if name in options}
-    frame, source = _frame(data)
-    rows = tables.build(frame, source, label=label, missing=missing, **kept)
+    kept = {name: options[name] for name in BUILDING if name in options}
+    rows = tables.build(table.frame, source, label=label, missing=missing, found=table.found, **kept)
     rows = replace(rows, source_index=torch.arange(len(rows)))
-    if not isinstance(data, pd.DataFrame):
-        rows = replace(rows, source=asdict(Source.at(Path(data), "0", 0, label=label, **options)))
+    if path is not None:
+        rows = replace(rows, source=asdict(Source.at(path, "0", 0, label=label, **options)))
     rows = scaled_targets(rows)
-    frame = frame[present(frame[rows.recipe["label"]], source, "drop")]
-    if test is None:
+    frame = table.frame[present(table.frame[rows.recipe["label"]], source, "drop")]
+    further, where = (table.test, f"{source}: test") if test is None else _further(test, options)
+    if further is None:
         return Subject(rows, None, frame)
-    further, where = _frame(test)
     held_out = scaled_targets(tables.build(further, where, recipe=rows.recipe, missing=missing), rows)
     return Subject(rows, held_out, frame, further[present(further[rows.recipe["label"]], where, "drop")])
 
 
-def _frame(data: Any) -> tuple[pd.DataFrame, str]:
-    """A table, and what errors call it."""
-    if isinstance(data, pd.DataFrame):
-        return tables.checked(data.reset_index(drop=True), "the table"), "the table"
-    return tables.load(Path(data)), str(data)
+def _further(test: Any, options: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
+    """The table of the test rows, and what errors call it."""
+    if isinstance(test, pd.DataFrame):
+        return tables.checked(test.reset_index(drop=True), "the table"), "the table"
+    return tables.load(Path(test), *_text_options(options)), str(test)
 
 
-def _is_table(path: str | os.PathLike[str]) -> bool:
-    return Path(path).is_file() and Path(path).name.lower().endswith(tables.SUFFIXES)
+def _text_options(options: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    return options.get("delimiter"), options.get("encoding")

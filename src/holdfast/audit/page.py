@@ -58,6 +58,7 @@ def write_page(
             matrix=None if noise is None else matrix_cells(noise, subject.rows.classes or ()),
             sections=[_section(found, lines, display, subject) for found in findings if found.count],
             fit=fit_command(subject),
+            read=subject.rows.summary,
         )
     )
     write_text(path, text)
@@ -74,9 +75,15 @@ def wrong_labels(labels: pd.DataFrame, noise: Noise | None) -> WrongLabels | Non
 def fit_command(subject: Subject) -> str:
     """The command that trains on the same data."""
     source = subject.rows.source
-    path = shlex.quote(source["path"]) if source else "DATA"
-    label = subject.rows.recipe.get("label")
-    return f"holdfast fit {path}{f' --label {shlex.quote(label)}' if label else ''} --out run/"
+    reading = source.get("reading", {})
+    named = {"label": subject.rows.recipe.get("label")}
+    named |= {name: reading.get(name) for name in ("delimiter", "encoding")}
+    options = [(f"--{name}", value) for name, value in named.items() if value is not None]
+    options += [("--ignore", name) for name in reading.get("ignore", ())]
+    options += [("--merge", f"{name}={to}") for name, to in reading.get("merge", {}).items()]
+    words = [source["path"] if source else "DATA", *(word for option in options for word in option)]
+    words += ["--keep-spelling"] if reading.get("keep_spelling") else []
+    return f"holdfast fit {shlex.join(words)} --out run/"
 
 
 def data_name(subject: Subject) -> str:

@@ -45,6 +45,11 @@ def check(
     threads: o.Threads = 0,
     missing: o.Drop = o.Missing.error,
     truth: Annotated[str | None, typer.Option(help="Column of true labels, which is left alone.")] = None,
+    delimiter: o.Delimiter = None,
+    encoding: o.Encoding = None,
+    ignore: o.Ignore = [],  # noqa: B006
+    merge: o.Merge = [],  # noqa: B006
+    keep_spelling: o.KeepSpelling = False,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
     trust_pickle: o.TrustPickle = False,
@@ -59,9 +64,11 @@ def check(
         data, label, test=test, task=task, missing_labels=missing.value, truth=truth, image_size=image_size,
         skip_broken=skip_broken or None, trust_pickle=trust_pickle or None,
         encoder=_encoder(net), features=features, progress=o.progress_bar("check", quiet, unit="steps"),
-        encoding=partial(o.encoding_bar, quiet),
+        encoding_bar=partial(o.encoding_bar, quiet), delimiter=delimiter, encoding=encoding,
+        **o.of_labels(ignore, merge, keep_spelling),
     )  # fmt: skip
     found.write(out)
+    o.say_read(found.subject.rows)
     _tell(found)
     o.console.print(f"all issues: {out / 'issues.csv'}; to look at: {out / 'check.html'}", highlight=False)
     o.console.print(f"next: {found.next_step}", highlight=False, markup=False, soft_wrap=True)

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from holdfast.cli import options as o
 from holdfast.cli.check import check
+from holdfast.cli.clean import clean
 from holdfast.cli.compare import compare
 from holdfast.cli.diagnose import diagnose
 from holdfast.cli.export import export
@@ -22,6 +23,7 @@ from holdfast.cli.pretrain import pretrain
 from holdfast.cli.report import report
 from holdfast.cli.review import review
 from holdfast.cli.select import select
+from holdfast.cli.take_in import take_in
 from holdfast.errors import HoldfastError
 from holdfast.version import __version__
 
@@ -31,13 +33,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Train neural networks on data whose labels are partly wrong.",
-    epilog="DATA is a table (CSV, TSV, Parquet; plain or gzipped), an .npz file (x_train, y_train), a folder of "
-    "images (one subfolder a class), or a folder with the published files of MNIST, CIFAR or CelebA.",
+    epilog="DATA is a table (CSV, Excel, JSON, Parquet, ...; plain or packed), an .npz file (x_train, y_train), a "
+    "folder of images (one subfolder a class), or a folder with the published files of MNIST, CIFAR or CelebA.",
 )
 
-COMMANDS = (check, fit, compare, noise, predict, methods, select, issues, report, review, export, diagnose, pretrain)
+COMMANDS = (
+    check, fit, compare, noise, predict, methods, select, issues, report, review, clean, export, diagnose, pretrain,
+)  # fmt: skip
 for command in COMMANDS:
     app.command()(command)
+app.command("import")(take_in)
 
 
 def _version(show: bool) -> None:

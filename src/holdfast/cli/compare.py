@@ -13,6 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import options as o
+from holdfast.cli.config_file import OptionsFile, check_yaml
+from holdfast.cli.settings import owned, values_of, with_those_of_the_file
 from holdfast.compare import compare as compare_methods
 from holdfast.data.source import Source
 from holdfast.errors import HoldfastError
@@ -27,6 +29,15 @@ def compare(
     methods: Annotated[
         str, typer.Option(help=f"Names with commas between them, of {', '.join(METHODS)}.")
     ] = f"standard,{DEFAULT}",
+    options: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            help="A setting of a method or of the noise: crust.fraction=0.3, noise.exact=true; may be repeated.",
+            show_default=False,
+            callback=with_those_of_the_file,
+        ),
+    ] = [],  # noqa: B006
     noise: Annotated[
         str | None,
         typer.Option(
@@ -43,6 +54,9 @@ def compare(
     batch_size: o.BatchSize = None,
     optimizer: o.OptimizerOption = o.OptimizerName.adam,
     lr: o.LearningRate = None,
+    momentum: o.Momentum = None,
+    nesterov: o.Nesterov = None,
+    weight_decay: o.WeightDecay = None,
     schedule: o.ScheduleName = "cosine",
     augment: o.Crop = None,
     device: o.Device = "auto",
@@ -53,6 +67,7 @@ def compare(
     skip_broken: o.SkipBroken = False,
     trust_pickle: o.TrustPickle = False,
     quiet: o.Quiet = False,
+    config: OptionsFile = None,
 ) -> None:
     """Train several methods alike and put them side by side.
 
@@ -61,7 +76,10 @@ def compare(
     o.set_threads(threads)
     if seeds < 1:
         raise HoldfastError(f"a comparison needs at least one seed, not {seeds}")
+    check_yaml(config)
     names = [name.strip() for name in methods.split(",") if name.strip()]
+    settings = owned(options, [*names, "noise"])
+    makers = {name: o.method_named(name, settings.get(name, ())) for name in names}
     net, encoder = o.net_and_encoder(net, plain=augment is True)
     rows, held_out = Source.at(
         data, test, 0, label=label, task=task, missing_labels=missing.value, image_size=image_size,
@@ -71,8 +89,9 @@ def compare(
     if held_out is None:
         raise HoldfastError("a comparison needs test rows; pass --test with a file or a share")
     summary = compare_methods(
-        rows, {name: o.method_named(name, []) for name in names}, net, test=held_out, noise=noise, rate=rate,
-        seeds=seeds, out=out, epochs=epochs, batch_size=batch_size, optimizer=o.optimizer_named(optimizer, lr),
+        rows, makers, net, test=held_out, noise=noise, rate=rate, noise_settings=values_of(settings.get("noise", ())),
+        seeds=seeds, out=out, epochs=epochs, batch_size=batch_size,
+        optimizer=o.optimizer_named(optimizer, lr, momentum=momentum, nesterov=nesterov, decay=weight_decay),
         schedule=o.schedule_named(schedule), augment=o.augmentation(augment, rows), device=device, precision=precision,
         jobs=jobs, threads=max(1, threads), progress=partial(o.bar_of, quiet),
     )  # fmt: skip
@@ -83,18 +102,19 @@ def compare(
 
 
 def table_of(summary: pd.DataFrame, *, percent: bool) -> Table:
-    """A comparison as people read it: mean ± sd, scores in per cent."""
+    """A comparison as people read it: mean ± sd, scores in per cent, that of the saved networks first."""
     table = Table(header_style="bold")
     score = "test accuracy (%)" if percent else "test R2"
     table.add_column("method")
-    for title in (f"{score}, last 10", "best epoch", "purity", "labels trusted", "seconds"):
+    titles = {"score": "saved", "true_score": "by true labels", "last10": "last 10", "best": "best epoch"}
+    there = summary.columns.get_level_values(0)
+    shown = {column: title for column, title in titles.items() if column in there}
+    shown[next(iter(shown))] = f"{score}, {next(iter(shown.values()))}"
+    for title in (*shown.values(), "purity", "labels trusted", "seconds"):
         table.add_column(title, justify="right")
-    scale = 100 if percent else 1
     for name, line in summary.iterrows():
-        cells = [
-            _with_spread(line[column], scale if k < 2 else 1, 2 if k < 2 and percent else 3)
-            for k, column in enumerate(("last10", "best", "purity"))
-        ]
+        cells = [_with_spread(line[column], 100 if percent else 1, 2 if percent else 3) for column in shown]
+        cells.append(_with_spread(line["purity"], 1, 3))
         cells += [f"{line[('coverage', 'mean')]:.0%}", f"{line[('seconds', 'mean')]:.1f}"]
         table.add_row(str(name), *cells)
     return table

@@ -1,37 +1,94 @@
-"""``holdfast export``: corrected labels as a file."""
+"""``holdfast export``: corrected labels as a file, or doubtful rows for the tools that people label with."""
 
 from __future__ import annotations
 
+import json
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
+from holdfast.clean.files import folder_aside
 from holdfast.cli import options as o
 from holdfast.errors import HoldfastError
-from holdfast.files import written_aside
+from holdfast.exchange import argilla, hugging_face, label_studio
+from holdfast.exchange.items import items
+from holdfast.files import write_text
 from holdfast.review.export import corrected
 from holdfast.review.store import REVIEWS, decisions_at
 from holdfast.run import Run
+from holdfast.spreadsheet import write_csv
+
+
+class To(StrEnum):
+    """Whom an export is for."""
+
+    csv = "csv"
+    label_studio = "label-studio"
+    argilla = "argilla"
+    hugging_face = "hugging-face"
 
 
 def export(
     run: o.RunPath,
-    out: Annotated[Path, typer.Option(help="The CSV file to write.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The file to write; a folder for hugging-face.", show_default=False)],
+    to: Annotated[
+        To,
+        typer.Option(help="csv: reviewed labels, for fit --labels. Others: doubtful rows with suggestions, to label."),
+    ] = To.csv,
+    every: Annotated[bool, typer.Option("--all", help="All rows to label, not only the doubtful ones.")] = False,
+    force: o.Force = False,
 ) -> None:
-    """Write corrected labels, for [bold]holdfast fit DATA --labels[/bold].
+    """Write reviewed labels, or doubtful rows for the tools that people label with ([bold]import[/bold] takes them in).
 
     Example: [bold]holdfast export run/ --out cleaned.csv[/bold]
     """
-    o.check_new_file(out, ".csv")
     made = Run.records(run)
+    if to is To.csv:
+        _labels(made, run, out, force)
+        return
+    endings = {To.label_studio: (".json",), To.argilla: (".json", ".jsonl"), To.hugging_face: ("",)}[to]
+    if out.suffix not in endings:
+        raise HoldfastError(f"{out} must {'end in ' + ' or '.join(endings) if all(endings) else 'be a folder'}")
+    if out.exists() and not (force and out.is_dir() == (to is To.hugging_face)):
+        raise HoldfastError(f"{out} exists; choose another name" + ("" if out.is_dir() else ", or pass --force"))
+    found = items(made, every)
+    more = ""
+    if to is To.hugging_face:
+        with folder_aside(out, force) as aside:
+            hugging_face.save(found, made, aside)
+    elif to is To.argilla:
+        lines = [json.dumps(record, ensure_ascii=False) for record in argilla.records(found, made)]
+        write_text(out, "\n".join(lines) + "\n" if out.suffix == ".jsonl" else f"[{', '.join(lines)}]\n")
+    else:
+        write_text(out, json.dumps(label_studio.tasks(found, made), ensure_ascii=False) + "\n")
+        write_text(out.with_suffix(".xml"), label_studio.page(found, made))
+        more = f", and {out.with_suffix('.xml')} as the labelling interface"
+    _tell(f"{len(found):,} rows: {out}{more}")
+    if to is not To.hugging_face:
+        _tell(f"labelled and exported as JSON they come back by: holdfast import {run} FILE")
+
+
+def _labels(made: Run, run: Path, out: Path, force: bool) -> None:
+    """Reviewed labels, for fit --labels."""
+    if out.suffix != ".csv":
+        raise HoldfastError(f"{out} must end in .csv")
+    o.check_free(out, force)
     if not (run / REVIEWS).exists():
-        raise HoldfastError(f"nothing is reviewed in {run} yet; run holdfast review {run}")
+        raise HoldfastError(
+            f"nothing is reviewed in {run} yet; run holdfast review {run}, or correct labels without a review: "
+            f"holdfast clean {run} --out FILE"
+        )
     decisions = decisions_at(run / REVIEWS, made.config.fingerprint)
     table = corrected(made.issue_table(), decisions, made.classes is not None)
-    with written_aside(out) as aside:
-        table.to_csv(aside, index=False)
+    write_csv(table, out)
     labels = [name for name in table.columns if name.startswith("label")]
     changed = sum(int((table[name] != table[name.replace("label", "given")]).sum()) for name in labels[:1])
     reviewed = int(table["reviewed"].sum())
-    o.console.print(f"{reviewed:,} rows reviewed, {changed:,} labels changed: {out}", highlight=False)
+    _tell(f"{reviewed:,} rows reviewed, {changed:,} labels changed: {out}")
+
+
+def _tell(text: str) -> None:
+    o.console.print(escape(text), highlight=False, soft_wrap=True)

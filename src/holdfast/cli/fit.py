@@ -10,6 +10,8 @@ import numpy as np
 import typer
 
 from holdfast.cli import options as o
+from holdfast.cli.config_file import take_options
+from holdfast.cli.settings import owned
 from holdfast.config import RunConfig
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
@@ -36,7 +38,9 @@ def fit(
     ctx: typer.Context,
     data: Annotated[
         Path | None,
-        typer.Argument(help="Table, .npz, image folder, MNIST or CIFAR folder.", show_default=False),
+        typer.Argument(
+            help="Table of any common format, .npz, image folder, MNIST or CIFAR folder.", show_default=False
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("run"),
     label: o.Label = None,
@@ -49,7 +53,10 @@ def fit(
     method: Annotated[str, typer.Option(help=f"How to train: {', '.join(METHODS)}.")] = DEFAULT,
     options: o.Settings = [],  # noqa: B006
     stop: Annotated[
-        str | None, typer.Option(help=f"When to stop before wrong labels are memorised: {', '.join(STOPS)}.")
+        str | None,
+        typer.Option(
+            help=f"When to stop before wrong labels are memorised: {', '.join(STOPS)}; with --set stop.patience=5."
+        ),
     ] = None,
     pretrained: Annotated[
         Path | None, typer.Option("--from", help="Start from the network of this run (holdfast pretrain).")
@@ -62,7 +69,12 @@ def fit(
     ] = True,
     config: Annotated[
         Path | None,
-        typer.Option(help="Train as another run did: its run.json. DATA may be left out.", show_default=False),
+        typer.Option(
+            help="A YAML file with options by their names; or a run.json, to train as that run did, without DATA.",
+            show_default=False,
+            is_eager=True,
+            callback=take_options,
+        ),
     ] = None,
     task: o.TaskName = None,
     test: o.Test = "0.2",
@@ -73,6 +85,9 @@ def fit(
     batch_size: o.BatchSize = None,
     optimizer: o.OptimizerOption = o.OptimizerName.adam,
     lr: o.LearningRate = None,
+    momentum: o.Momentum = None,
+    nesterov: o.Nesterov = None,
+    weight_decay: o.WeightDecay = None,
     schedule: o.ScheduleOrUsual = None,
     augment: o.Crop = None,
     seed: o.Seed = 0,
@@ -87,6 +102,11 @@ def fit(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard logs too.")] = False,
     missing: o.Drop = o.Missing.error,
     truth: Annotated[str | None, typer.Option(help="Column of true labels, only to measure with.")] = None,
+    delimiter: o.Delimiter = None,
+    encoding: o.Encoding = None,
+    ignore: o.Ignore = [],  # noqa: B006
+    merge: o.Merge = [],  # noqa: B006
+    keep_spelling: o.KeepSpelling = False,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
     trust_pickle: o.TrustPickle = False,
@@ -118,23 +138,31 @@ def fit(
             raise HoldfastError("name the data to train on, such as: holdfast fit people.csv --label income")
         if tune and pretrained is not None:
             raise HoldfastError("--tune starts from a pre-trained network and --from from another run; leave out one")
+        settings = owned(options, ("stop",), method)
+        if stop is None and "stop" in settings:
+            raise HoldfastError(f"--set stop.{settings['stop'][0]}: there is no stop rule; pass --stop with one")
+        make = o.method_named(method, settings[method])
         net, encoder = o.net_and_encoder(net, plain=pretrained is not None or augment is True, tune=tune)
         if resume and encoder == "auto":
             encoder = _encoder_before(out)
         source = Source.at(
             data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
             image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
-            features=features, tune=tune or None,
+            features=features, tune=tune or None, delimiter=delimiter, encoding=encoding,
+            **o.of_labels(ignore, merge, keep_spelling),
         )  # fmt: skip
         rows, held_out = source.load(bar)
         how = {
-            "stop": None if stop is None else lookup("stop rule", stop, STOPS, [])(), "net": net,
+            "stop": None if stop is None else lookup("stop rule", stop, STOPS, settings.get("stop", ()))(), "net": net,
             "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size,
-            "optimizer": o.optimizer_named(optimizer, lr, usual_for(rows)),
+            "optimizer": o.optimizer_named(
+                optimizer, lr, usual_for(rows), momentum=momentum, nesterov=nesterov, decay=weight_decay
+            ),
             "schedule": None if schedule is None else o.schedule_named(schedule),
             "augment": o.augmentation(augment, rows), "evidence": evidence, "seed": seed, "precision": precision,
         }  # fmt: skip
-        trainer, title = o.method_named(method, options)(), method
+        trainer, title = make(), method
+    o.say_read(rows)
     o.say_encoder(rows)
     run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
     metric = "accuracy" if rows.classes is not None else "R2"

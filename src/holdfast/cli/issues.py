@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import options as o
-from holdfast.files import written_aside
 from holdfast.run import Run
+from holdfast.spreadsheet import write_csv
 
 
 def issues(
@@ -27,8 +27,7 @@ def issues(
     made = Run.records(run)
     table = made.issues()
     path = out or run / "issues.csv"
-    with written_aside(path) as aside:
-        table.to_csv(aside, index=False)
+    write_csv(table, path)
     flagged = int(table["flag"].sum())
     if show > 0 and flagged:
         o.console.print(_shown(table.head(min(show, flagged))))

@@ -14,8 +14,10 @@ from rich.console import Console
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
+from holdfast.cli.settings import with_those_of_the_file
 from holdfast.data.encode import encoder_in
 from holdfast.data.rows import Rows
+from holdfast.data.summary import WIDTH as SUMMARY_WIDTH
 from holdfast.data.tune import read_columns, tuned_in
 from holdfast.encoders import ENCODERS, cache_folder, is_encoder
 from holdfast.errors import HoldfastError
@@ -50,7 +52,10 @@ class Missing(StrEnum):
     drop = "drop"
 
 
-Data = Annotated[Path, typer.Argument(help="Table, .npz, image folder, MNIST or CIFAR folder.", show_default=False)]
+Data = Annotated[
+    Path,
+    typer.Argument(help="Table of any common format, .npz, image folder, MNIST or CIFAR folder.", show_default=False),
+]
 RunPath = Annotated[Path, typer.Argument(help="Folder of a finished run.", show_default=False)]
 Label = Annotated[str | None, typer.Option(help="Label column of a table.", show_default=False)]
 TaskName = Annotated[str | None, typer.Option(help="classification or regression; found from the labels if not given.")]
@@ -94,6 +99,16 @@ BatchSize = Annotated[
     ),
 ]
 OptimizerOption = Annotated[OptimizerName, typer.Option(help="Which optimizer.")]
+Momentum = Annotated[float | None, typer.Option(help="Of sgd, in [0, 1); 0.9 if not given.", show_default=False)]
+Nesterov = Annotated[
+    bool | None,
+    typer.Option(
+        "--nesterov/--no-nesterov", help="Of sgd: look ahead; by default with any momentum.", show_default=False
+    ),
+]
+WeightDecay = Annotated[
+    float | None, typer.Option(help="0.0005 for sgd and 0 for adam if not given.", show_default=False)
+]
 LearningRate = Annotated[
     float | None,
     typer.Option(
@@ -122,11 +137,49 @@ ImageSize = Annotated[
     int | None, typer.Option(help="Side of images in pixels; the usual one, at most 64, if not given.")
 ]
 SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave out images that do not decode.")]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(help="Between the fields of a CSV file; found by itself if not given.", show_default=False),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        help="Of a text file: utf-8, latin-1, cp1252, utf-16, ...; found by itself if not given.", show_default=False
+    ),
+]
+Ignore = Annotated[
+    list[str],
+    typer.Option(help="A column of a table that is not learned from; may be repeated.", show_default=False),
+]
+Merge = Annotated[
+    list[str],
+    typer.Option(help="Labels that belong to a class, such as 'catt=cat'; may be repeated.", show_default=False),
+]
+KeepSpelling = Annotated[
+    bool,
+    typer.Option("--keep-spelling", help="Labels that differ by case or white space alone stay classes of their own."),
+]
 TrustPickle = Annotated[bool, typer.Option("--trust-pickle", help="Load a pickle, which can run any code.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")]
 Settings = Annotated[
     list[str],
-    typer.Option("--set", help="A setting of the method, such as rate=0.5; may be repeated.", show_default=False),
+    typer.Option(
+        "--set",
+        help="A setting of the method, such as rate=0.5 (holdfast methods NAME lists them); may be repeated.",
+        show_default=False,
+        callback=with_those_of_the_file,
+    ),
+]
+
+NoiseSettings = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        help="A setting of the kind of noise, such as exact=true (holdfast methods symmetric lists them).",
+        show_default=False,
+        callback=with_those_of_the_file,
+    ),
 ]
 
 
@@ -135,13 +188,33 @@ def method_named(name: str, settings: Iterable[str]) -> Callable[[], Method]:
 
 
 def optimizer_named(
-    name: OptimizerName, rate: float | None, usual: Usual = NEW
+    name: OptimizerName,
+    rate: float | None,
+    usual: Usual = NEW,
+    *,
+    momentum: float | None = None,
+    nesterov: bool | None = None,
+    decay: float | None = None,
 ) -> Callable[[Iterable[nn.Parameter]], Optimizer]:
+    """How to make an optimizer; what is None is as usual."""
     if rate is not None and not rate > 0:
         raise HoldfastError(f"a learning rate must be positive, not {rate:g}")
+    if decay is not None and not decay >= 0:
+        raise HoldfastError(f"--weight-decay must be at least 0, not {decay:g}")
     if name is OptimizerName.adam:
-        return partial(Adam, lr=rate or usual.rate, fused=True)
-    return partial(SGD, lr=rate or usual.sgd, momentum=0.9, weight_decay=5e-4, nesterov=True)
+        if momentum is not None or nesterov is not None:
+            raise HoldfastError(
+                "--momentum and --nesterov are settings of sgd; pass --optimizer sgd, or leave them out"
+            )
+        return partial(Adam, lr=rate or usual.rate, weight_decay=decay or 0, fused=True)
+    momentum = 0.9 if momentum is None else momentum
+    if not 0 <= momentum < 1:
+        raise HoldfastError(f"--momentum lies in [0, 1), not {momentum:g}")
+    if nesterov and momentum == 0:
+        raise HoldfastError("--nesterov looks ahead along the momentum; pass --momentum above 0")
+    nesterov = momentum > 0 if nesterov is None else nesterov
+    decay = 5e-4 if decay is None else decay
+    return partial(SGD, lr=rate or usual.sgd, momentum=momentum, weight_decay=decay, nesterov=nesterov)
 
 
 def schedule_named(name: str) -> Schedule:
@@ -176,6 +249,24 @@ def net_and_encoder(named: str, plain: bool = False, tune: bool = False) -> tupl
     if is_encoder(named):
         return "auto", named
     return named, "auto" if named == "auto" and not plain else None
+
+
+def of_labels(ignore: Sequence[str], merge: Sequence[str], keep_spelling: bool) -> dict[str, Any]:
+    """Options of ``read`` that say what labels and columns of a table mean; none where nothing is asked for."""
+    pairs = [pair.rpartition("=")[::2] for pair in merge]
+    wrong = next((pair for pair, (name, to) in zip(merge, pairs, strict=True) if not name or not to), None)
+    if wrong is not None:
+        raise HoldfastError(f"--merge takes a label and its class, such as 'catt=cat', not {wrong!r}")
+    return {"ignore": list(ignore) or None, "merge": dict(pairs) or None, "keep_spelling": keep_spelling or None}
+
+
+def say_read(rows: Rows) -> None:
+    """What was read, before anything is made of it."""
+    if rows.summary is None:
+        return
+    for line in rows.summary.lines(min(console.width, SUMMARY_WIDTH)):
+        style = "yellow" if line.startswith("warning:") else None
+        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def say_encoder(rows: Rows) -> None:
@@ -247,3 +338,11 @@ def check_new_file(path: Path, suffix: str) -> None:
         raise HoldfastError(f"{path} must end in {suffix}")
     if path.exists():
         raise HoldfastError(f"{path} exists; choose another name")
+
+
+def check_free(path: Path, force: bool) -> None:
+    """Nothing is written over unless that is asked for, and never a folder by a file."""
+    if path.is_dir():
+        raise HoldfastError(f"{path} is a folder; name a file")
+    if path.exists() and not force:
+        raise HoldfastError(f"{path} exists; choose another name, or pass --force to write over it")

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
 import typer
+from torch import Tensor
 
 from holdfast.cli import options as o
 from holdfast.data import read_inputs
+from holdfast.data.load import load_table
 from holdfast.errors import HoldfastError
-from holdfast.files import written_aside
+from holdfast.registry import columns_near
 from holdfast.run import Run
+from holdfast.spreadsheet import write_csv
+
+ALL = "all"
+"""What keeps every column."""
 
 
 def predict(
@@ -22,28 +29,77 @@ def predict(
     data: o.Data,
     features: o.Features = None,
     out: Annotated[Path | None, typer.Option(help="CSV file to write; standard output if not given.")] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Write the probability of every class too.")
+    ] = False,
+    keep: Annotated[
+        list[str],
+        typer.Option(help=f"Columns of a table to keep beside the predictions, such as id,name; {ALL}: every one."),
+    ] = [],  # noqa: B006
+    force: o.Force = False,
 ) -> None:
     """Predict rows with a trained run; the label column may be missing.
 
     Example: [bold]holdfast predict run/ more.csv --out predictions.csv[/bold]
     """
+    if out is not None:
+        o.check_free(out, force)
     trained = Run.load(run)
-    x, names = read_inputs(data, trained.config.recipe, features=features, progress=partial(o.bar_of, False))
+    reading = trained.config.source.get("reading", {})
+    as_before = {name: reading[name] for name in ("delimiter", "encoding", "skip_broken") if name in reading}
+    bar = partial(o.bar_of, False)
+    x, names = read_inputs(data, trained.config.recipe, features=features, progress=bar, **as_before)
     found, trained_on = tuple(x.shape[1:]), trained.config.shape
     if found != trained_on:
         raise HoldfastError(f"{data} has inputs of shape {found}, but the run was trained on {trained_on}")
-    table = pd.DataFrame({"row": range(len(x)), **({} if names is None else {"name": names})})
+    rows = pd.DataFrame({"row": range(len(x)), **({} if names is None else {"name": names})})
+    predicted = _predicted(trained, x, probabilities)
+    table = pd.concat([rows, predicted], axis=1)
+    if keep:
+        kept = _kept(data, trained, keep, len(x))
+        twice = [name for name in kept if name in predicted]
+        if twice:
+            raise HoldfastError(f"{data} has a column {twice[0]!r} as the predictions have; leave it out of --keep")
+        table = pd.concat([rows.drop(columns=[name for name in rows if name in kept]), kept, predicted], axis=1)
+    write_csv(table, sys.stdout if out is None else out)
+    if out is not None:
+        o.console.print(f"{len(table)} predictions: {out}")
+
+
+def _predicted(trained: Run, x: Tensor, probabilities: bool) -> pd.DataFrame:
+    """What is predicted of each row: a class with its probability, or numbers."""
     if trained.classes is None:
+        if probabilities:
+            raise HoldfastError("numbers are predicted, which have no probabilities; leave --probabilities out")
         values = trained.predict(x)
-        for k in range(values.shape[1]):
-            table["prediction" if values.shape[1] == 1 else f"prediction_{k}"] = values[:, k]
-    else:
-        probability, number = trained.probabilities(x).max(1)
-        table["prediction"] = [trained.classes[k] for k in number.tolist()]
-        table["probability"] = probability.numpy().round(6)
-    if out is None:
-        table.to_csv(sys.stdout, index=False)
-        return
-    with written_aside(out) as aside:
-        table.to_csv(aside, index=False)
-    o.console.print(f"{len(table)} predictions: {out}")
+        names = ["prediction"] if values.shape[1] == 1 else [f"prediction_{k}" for k in range(values.shape[1])]
+        return pd.DataFrame(values, columns=names)
+    of_classes = trained.probabilities(x)
+    probability, number = of_classes.max(1)
+    table = pd.DataFrame({"prediction": [trained.classes[k] for k in number.tolist()]})
+    table["probability"] = probability.numpy().round(6)
+    if not probabilities:
+        return table
+    every = pd.DataFrame(of_classes.numpy().round(6), columns=[f"probability_{name}" for name in trained.classes])
+    return pd.concat([table, every], axis=1)
+
+
+def _kept(data: Path, trained: Run, asked: Sequence[str], count: int) -> pd.DataFrame:
+    """The columns of the table that was read which are to be kept, in the order asked for."""
+    if "label" not in trained.config.recipe:
+        raise HoldfastError(f"{data} is no table, so it has no columns to keep; leave --keep out")
+    reading = trained.config.source.get("reading", {})
+    table = load_table(data, reading.get("delimiter"), reading.get("encoding"))
+    frame = table.frame if table.test is None else table.test
+    if len(frame) != count:
+        raise HoldfastError(f"{data} has {len(frame)} rows, of which {count} were read; leave --keep out")
+    named: list[str] = []
+    for part in asked:
+        # A name may hold commas itself.
+        named += [part] if part in frame else [name.strip() for name in part.split(",")]
+    if named == [ALL] and ALL not in frame:
+        return frame
+    gone = next((name for name in named if name not in frame), None)
+    if gone is not None:
+        raise HoldfastError(f"{data} has no column {gone!r} to keep; {columns_near(gone, frame)}")
+    return frame[list(dict.fromkeys(named))]

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.data import images
-from holdfast.data.labels import Missing, Task, class_numbers, is_regression, present, targets
+from holdfast.data.labels import Missing, Task, class_numbers, is_regression, present, rows_text, targets
 from holdfast.data.rows import Rows
+from holdfast.data.summary import summary_of
 from holdfast.errors import HoldfastError
 
 Array = NDArray[Any]
@@ -86,8 +87,11 @@ def build(
             encoder = None
         recipe = _recipe(arrays, train, source, classes, skip_broken, image_size, encoder)
     x, names, some = _inputs(arrays, train, source, recipe, kept[f"y{train}"], skip_broken)
+    place = None if names is None else torch.from_numpy(np.flatnonzero(kept[f"y{train}"]))[some]
     truth = labels["y_true"][some] if "y_true" in labels else None
-    rows = Rows(x, labels[f"y{train}"][some], classes, names, truth, recipe)
+    skipped = _skipped(kept[f"y{train}"], some)
+    summary = summary_of("arrays", labels[f"y{train}"][some], classes, skipped)
+    rows = Rows(x, labels[f"y{train}"][some], classes, names, truth, recipe, place=place, summary=summary)
     if not has_test:
         return rows, None
     x, names, some = _inputs(arrays, "_test", source, recipe, kept["y_test"], skip_broken)
@@ -244,6 +248,14 @@ def _inputs(
         x = plain[torch.from_numpy(rows)] if len(rows) < total else plain
     names = tuple(f"row {row}" for row in rows) if len(rows) < total else None
     return x, names, torch.tensor(good, dtype=torch.int64)
+
+
+def _skipped(kept: NDArray[np.bool_], decoded: Tensor) -> list[str]:
+    """What is said of rows that were left out: those without a label, and images that do not decode."""
+    unlabelled, labelled = np.flatnonzero(~kept), np.flatnonzero(kept)
+    found = [f"{len(unlabelled):,} without a label ({rows_text(unlabelled)})"] if len(unlabelled) else []
+    names = [f"image {row}" for row in labelled]
+    return found + images.skipped_text(names, decoded.tolist())
 
 
 def _chosen(n: int, kept: NDArray[np.bool_] | None, source: str, ending: str) -> NDArray[np.int64]:

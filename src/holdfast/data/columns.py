@@ -14,9 +14,11 @@ from torch import Tensor
 
 from holdfast.data.encode import contents, encode_texts, fit_block, fit_texts, scaled
 from holdfast.data.labels import rows_text, to_names
+from holdfast.data.notation import Notation, is_gap, notation_of, parsed
 from holdfast.encoders.named import encoder_named
 from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
+from holdfast.registry import columns_near
 
 MOST_CATEGORIES = 64
 MOST_WORDS = 2048
@@ -25,6 +27,11 @@ ID_FROM_SHARE = 0.9
 ID_FROM_ROWS = 10
 
 _INDEX_NAME = re.compile(r"unnamed: \d+|id|index|row", re.IGNORECASE)
+NESTED = (list, tuple, np.ndarray, dict, set, bytes)
+"""What is no number and no word."""
+IGNORED = "as asked for"
+CONSTANT = "the same in every row"
+_WHAT = {True: "dates", False: "numbers"}
 _NUMBER_KINDS = {"decimal", "integer", "floating", "mixed-integer-float"}
 
 
@@ -54,9 +61,8 @@ def encode(
     """The (N, D) features of a table by a fitted encoding; columns it does not name are left alone."""
     gone = [spec["name"] for spec in fitted if spec["name"] not in frame.columns]
     if gone:
-        raise HoldfastError(
-            f"the table lacks the column{'s' if len(gone) > 1 else ''} {_quoted(gone)}; it has {_quoted(frame.columns)}"
-        )
+        more = f" and {len(gone) - 1:,} more" if len(gone) > 1 else ""
+        raise HoldfastError(f"the table lacks the column {gone[0]!r}{more}; {columns_near(gone[0], frame)}")
     encoders: dict[str, Callable[[pd.Series[Any], Mapping[str, Any]], NDArray[np.float32]]] = {
         "number": _encode_number,
         "category": _encode_category,
@@ -88,15 +94,36 @@ def _fit_column(values: pd.Series[Any], name: str, encoder: str | None, progress
         return "no value in any row"
     if _is_numeric(values):
         return _fit_number(values, name)
-    first = values.dropna().iloc[0]
+    held = values.dropna()
+    first = held.iloc[0]
+    nested = _are_nested(held)
+    if nested.any() and not nested.all():
+        return "it mixes lists or objects with other values"
     if isinstance(first, list | tuple | np.ndarray):
+        if held.map(_holds_words).any():
+            return "it holds lists of something else than numbers"
         vectors = _vectors(values, name, len(first))
         return {"as": "vector", "size": vectors.shape[1], **fit_block(vectors)}
     if isinstance(first, dict | set | bytes):
-        raise HoldfastError(
-            f"column {name!r} holds {type(first).__name__} values; a table needs numbers, words or text"
-        )
-    return _fit_words(values, encoder, progress)
+        return f"it holds {type(first).__name__} values, and not numbers, words or text"
+    written = notation_of(values)
+    if written is None:
+        return _fit_words(values, encoder, progress)
+    spec = _fit_number(values, name, written)
+    return spec if isinstance(spec, str) else {**spec, "written": written}
+
+
+def _holds_words(value: Any) -> bool:
+    """Whether a list holds anything but numbers; an array of numbers is not gone through."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return False
+    return any(isinstance(item, str | dict | list) for item in value)
+
+
+def _are_nested(values: pd.Series[Any]) -> NDArray[np.bool_]:
+    if not pd.api.types.is_object_dtype(values):
+        return np.zeros(len(values), dtype=bool)
+    return values.map(lambda value: isinstance(value, NESTED)).to_numpy(dtype=bool)
 
 
 def _vectors(values: pd.Series[Any], name: str, size: int) -> NDArray[np.float32]:
@@ -139,19 +166,30 @@ def _is_numeric(values: pd.Series[Any]) -> bool:
     return kind in _NUMBER_KINDS or kind in {"date", "datetime"}
 
 
-def _numbers(values: pd.Series[Any], name: str) -> NDArray[np.float64]:
-    """A column as floats, NaN where missing; dates count seconds since 1970."""
-    if pd.api.types.infer_dtype(values, skipna=True) in {"date", "datetime", "datetime64"}:
-        parsed: Any = (pd.to_datetime(values, utc=True) - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+def _numbers(values: pd.Series[Any], name: str, written: Notation | None = None) -> NDArray[np.float64]:
+    """A column as floats, NaN where missing; dates count seconds since 1970, those in words days."""
+    missing = values.isna().to_numpy(dtype=bool)
+    if written is None and not _is_numeric(values):
+        written = notation_of(values)  # as 1,200 may be where the training data stayed below a thousand
+        written = None if written is not None and "date" in written else written
+    if written is not None and not pd.api.types.is_numeric_dtype(values):
+        parsed_values: Any = parsed(values, written)
+        missing = is_gap(values)
+    elif pd.api.types.infer_dtype(values, skipna=True) in {"date", "datetime", "datetime64"}:
+        parsed_values = _plain((pd.to_datetime(values, utc=True) - pd.Timestamp(0, tz="UTC")).dt.total_seconds())
     elif pd.api.types.is_timedelta64_dtype(values):
-        parsed = values.dt.total_seconds()
+        parsed_values = _plain(values.dt.total_seconds())
     else:
-        parsed = pd.to_numeric(values, errors="coerce")
-    numbers: NDArray[np.float64] = parsed.to_numpy(dtype=np.float64, na_value=np.nan)
-    wrong = values[np.isnan(numbers) & values.notna().to_numpy(dtype=bool)]
+        try:
+            parsed_values = _plain(pd.to_numeric(values, errors="coerce"))
+        except OverflowError:
+            raise HoldfastError(f"column {name!r} holds numbers beyond all bounds") from None
+    numbers: NDArray[np.float64] = parsed_values
+    wrong = values[np.isnan(numbers) & ~missing]
     if len(wrong):
         raise HoldfastError(
-            f"column {name!r} held numbers in the training data but not in {rows_text(wrong.index)} here "
+            f"column {name!r} held {_WHAT[written is not None and 'date' in written]} in the training data but not in "
+            f"{rows_text(wrong.index)} here "
             f"(row {wrong.index[0]}: {wrong.iloc[0]!r})"
         )
     endless = values.index[np.isinf(numbers)]
@@ -160,12 +198,19 @@ def _numbers(values: pd.Series[Any], name: str) -> NDArray[np.float64]:
     return numbers
 
 
-def _fit_number(values: pd.Series[Any], name: str) -> dict[str, Any] | str:
-    numbers = _numbers(values, name)
+def _plain(values: Any) -> NDArray[np.float64]:
+    numbers: NDArray[np.float64] = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    return numbers
+
+
+def _fit_number(values: pd.Series[Any], name: str, written: Notation | None = None) -> dict[str, Any] | str:
+    numbers = _numbers(values, name, written)
     known = numbers[~np.isnan(numbers)]
     steps = np.diff(numbers)
     if _INDEX_NAME.fullmatch(name) and len(numbers) >= ID_FROM_ROWS and bool((steps == 1).all()):
         return "it counts the rows"
+    if len(numbers) > 1 and len(known) == len(numbers) and bool((known == known[0]).all()):
+        return CONSTANT
     median = float(np.median(known))
     filled = np.where(np.isnan(numbers), median, numbers)
     constant = bool(known.min() == known.max())
@@ -183,7 +228,7 @@ def _fit_number(values: pd.Series[Any], name: str) -> dict[str, Any] | str:
 
 
 def _encode_number(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray[np.float32]:
-    numbers = _numbers(values, spec["name"])
+    numbers = _numbers(values, spec["name"], spec.get("written"))
     gaps = np.isnan(numbers)
     filled = np.where(gaps, spec["median"], numbers)
     # A column that was constant says nothing, whatever it holds now.
@@ -199,6 +244,8 @@ def _encode_number(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray[n
 def _fit_words(values: pd.Series[Any], encoder: str | None, progress: MakeProgress) -> dict[str, Any] | str:
     codes, names = to_names(values)
     known = codes[codes >= 0]
+    if len(known) == len(codes) > len(names) == 1:
+        return CONSTANT
     share = len(names) / len(known)
     words = float(np.array([len(name.split()) for name in names])[known].mean())
     if words >= TEXT_FROM_WORDS and (len(names) > MOST_CATEGORIES or share > 0.5):
@@ -268,7 +315,3 @@ def _vectorizer(**options: Any) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import, and only text needs it
 
     return TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **options)
-
-
-def _quoted(names: Any) -> str:
-    return ", ".join(repr(str(name)) for name in names)

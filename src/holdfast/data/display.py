@@ -63,6 +63,11 @@ class Display:
         columns = self._frame is not None and "features" not in rows.recipe
         self._groups = _groups(rows) if columns else None
 
+    @property
+    def frame(self) -> pd.DataFrame | None:
+        """The table, a line for each row; None where the rows are no table."""
+        return self._frame
+
     def png(self, row: int, longest: int = LONGEST) -> bytes:
         """The picture of a row: the file itself where each row is one, else what the network saw."""
         if not self.pictures:
@@ -102,11 +107,14 @@ class Display:
         return sorted(found, key=lambda field: -field.apart)[:most]
 
     def _file(self, row: int) -> Path | None:
-        """The image file of a row, where the data is a folder of such."""
+        """The image file of a row, where the data is a folder of such, or a table that names them."""
         source, names = self._rows.source, self._rows.names
-        if not source or names is None or not Path(source["path"]).is_dir():
+        if not source or names is None:
             return None
-        path = Path(source["path"]) / names[row]
+        place = Path(source["path"])
+        if not place.is_dir() and "column" not in self._recipe:
+            return None
+        path = (place if place.is_dir() else place.parent) / names[row]
         return path if path.is_file() else None
 
 
@@ -145,7 +153,8 @@ def _quarter(values: Tensor) -> Tensor:
 
 def _frame(rows: Rows) -> pd.DataFrame:
     """The table as the file holds it, a line for each row."""
-    frame = tables.load(Path(rows.source["path"]))
+    reading = rows.source["reading"]
+    frame = tables.load(Path(rows.source["path"]), reading.get("delimiter"), reading.get("encoding"))
     frame = frame[present(frame[rows.recipe["label"]], "the labels", "drop")]
     place = np.arange(len(rows)) if rows.source_index is None else rows.source_index.numpy()
     return frame.iloc[place]
@@ -153,7 +162,10 @@ def _frame(rows: Rows) -> pd.DataFrame:
 
 def _usual(spec: Mapping[str, Any], mean: NDArray[np.float64]) -> str:
     if spec["as"] == "number":
-        return f"{spec['mean'] + mean[0] * spec['scale']:.4g}"
+        value = spec["mean"] + mean[0] * spec["scale"]
+        if "date" in spec.get("written", ()):
+            return str((pd.Timestamp(0) + pd.Timedelta(days=float(value))).date())
+        return f"{value:.4g}"
     best = int(mean.argmax())
     named = spec["values"][best] if best < len(spec["values"]) else "other"
     return f"{named} ({mean[best]:.0%})"

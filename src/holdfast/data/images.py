@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,8 +21,10 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from holdfast.data.hygiene import class_warnings
 from holdfast.data.labels import class_numbers
 from holdfast.data.rows import Rows
+from holdfast.data.summary import class_counts, listed, summary_of
 from holdfast.encoders.named import picture_encoder
 from holdfast.errors import HoldfastError
 
@@ -29,7 +32,9 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", "
 LONGEST_SIDE = 64
 LONGEST_ENCODED = 256
 """Of pictures that a pre-trained network is to see: no less than the sides that it takes."""
-TEST_FOLDERS = ("test", "val", "valid", "validation")
+TRAIN_FOLDERS = ("train", "training")
+TEST_FOLDERS = ("test", "testing", "val", "valid", "validation")
+"""Folders of test images, the one that is used first."""
 
 # Pillow would also hand PostScript to an interpreter outside this process.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
@@ -64,13 +69,17 @@ def read(
         that it takes.
     """
     train_root, test_root = _splits(folder)
-    train = _labelled(train_root, folder)
+    train = labelled_files(train_root, folder)
     if recipe is None:
         recipe = _recipe([folder / name for name, _ in train], train, image_size, skip_broken, encoder)
     rows = _rows(folder, train, recipe, skip_broken)
+    skipped = skipped_text([name for name, _ in train], rows.names or ())
+    warnings = class_warnings(dict(class_counts(rows.y, rows.classes)))
+    found = _found(folder, train_root, test_root)
+    rows = replace(rows, summary=summary_of(found, rows.y, rows.classes, skipped, warnings))
     if test_root is None:
         return rows, None
-    return rows, _rows(folder, _labelled(test_root, folder), recipe, skip_broken)
+    return rows, _rows(folder, labelled_files(test_root, folder), recipe, skip_broken)
 
 
 def read_inputs(
@@ -87,6 +96,29 @@ def read_inputs(
         raise HoldfastError(f"{path} holds no images ({', '.join(SUFFIXES)})")
     x, kept = pictures(files, [str(file) for file in files], recipe, skip_broken)
     return x, tuple(names[i] for i in kept)
+
+
+def training_root(folder: Path) -> Path:
+    """The folder whose subfolders are the training classes: the folder itself, or its `train`."""
+    return _splits(folder)[0]
+
+
+def labelled_files(root: Path, folder: Path) -> list[tuple[str, str]]:
+    """(path relative to the folder, class) of each image below a root of classes, in the order of the rows."""
+    found = [(file.relative_to(folder).as_posix(), sub.name) for sub in _subfolders(root) for file in _files(sub)]
+    if found:
+        return found
+    if _images_in(root):
+        raise HoldfastError(f"{root} holds images but no subfolders; sort them into one folder per class")
+    raise HoldfastError(f"{root} holds no images in subfolders ({', '.join(SUFFIXES)})")
+
+
+def skipped_text(names: Sequence[str], kept: Sequence[int] | Sequence[str]) -> list[str]:
+    """What is said of images that were left out, by the places or the names of the others; nothing where none was."""
+    there = {names[one] if isinstance(one, int) else one for one in kept}
+    gone = [name for name in names if name not in there]
+    what = "image that does not decode" if len(gone) == 1 else "images that do not decode"
+    return [f"{len(gone):,} {what} ({listed(gone)})"] if gone else []
 
 
 def measure(
@@ -210,6 +242,8 @@ def trouble(error: Exception) -> str:
     """Why an image cannot be used, as the end of a sentence that its name begins."""
     if isinstance(error, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
         return "has too many pixels to be safe to decode"
+    if isinstance(error, FileNotFoundError):
+        return "is missing"
     if isinstance(error, UnidentifiedImageError):
         return "is no image of a known format"
     return f"cannot be decoded: {error}"
@@ -260,12 +294,21 @@ def _plain(image: Image.Image) -> Image.Image:
 
 def _splits(folder: Path) -> tuple[Path, Path | None]:
     """The folders of the training and of the test classes."""
-    train = folder / "train"
+    train = next((folder / name for name in TRAIN_FOLDERS if (folder / name).is_dir()), None)
     # A class may be called 'train' too; then its folder holds images.
-    if not train.is_dir() or not _subfolders(train) or _images_in(train):
+    if train is None or not _subfolders(train) or _images_in(train):
         return folder, None
     found = [folder / name for name in TEST_FOLDERS if (folder / name).is_dir()]
     return train, found[0] if found else None
+
+
+def _found(folder: Path, train: Path, test: Path | None) -> str:
+    """What a folder of images is, in plain words, and which of its parts are left alone."""
+    if train == folder:
+        return "folder of images"
+    others = [sub.name for sub in _subfolders(folder) if sub not in (train, test)]
+    parts = [f"rows of {train.name}/", *([] if test is None else [f"test rows of {test.name}/"])]
+    return ", ".join(["folder of images", *parts, *([f"left out: {listed(others)}"] if others else [])])
 
 
 def _subfolders(folder: Path) -> list[Path]:
@@ -286,16 +329,6 @@ def _files(folder: Path) -> list[Path]:
     return sorted(file for file in found if not any(p.startswith(".") for p in file.relative_to(folder).parts))
 
 
-def _labelled(root: Path, folder: Path) -> list[tuple[str, str]]:
-    """(path relative to the folder, class) of each image."""
-    found = [(file.relative_to(folder).as_posix(), sub.name) for sub in _subfolders(root) for file in _files(sub)]
-    if found:
-        return found
-    if _images_in(root):
-        raise HoldfastError(f"{root} holds images but no subfolders; sort them into one folder per class")
-    raise HoldfastError(f"{root} holds no images in subfolders ({', '.join(SUFFIXES)})")
-
-
 def _recipe(
     files: list[Path],
     train: list[tuple[str, str]],
@@ -314,4 +347,5 @@ def _rows(folder: Path, found: list[tuple[str, str]], recipe: Mapping[str, Any],
     classes, numbers = class_numbers({str(folder): labels}, classes=recipe["classes"])
     x, kept = pictures(files, [str(file) for file in files], recipe, skip_broken)
     names = tuple(found[i][0] for i in kept)
-    return Rows(x, numbers[str(folder)][kept], classes, names, recipe=recipe)
+    place = torch.tensor(kept) if len(kept) < len(found) else None
+    return Rows(x, numbers[str(folder)][kept], classes, names, recipe=recipe, place=place)

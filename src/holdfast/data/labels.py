@@ -62,7 +62,7 @@ def to_names(values: pd.Series[Any]) -> tuple[NDArray[np.int64], list[str]]:
 
 def present(values: pd.Series[Any], where: str, missing: Missing) -> NDArray[np.bool_]:
     """Which rows have a label; missing ones are an error unless they are to be dropped."""
-    gaps = values.isna().to_numpy(dtype=bool)
+    gaps = values.isna().to_numpy(dtype=bool) | _is_blank(values)
     count = int(gaps.sum())
     if count and missing == "error":
         raise HoldfastError(
@@ -72,6 +72,13 @@ def present(values: pd.Series[Any], where: str, missing: Missing) -> NDArray[np.
     if count == len(values):
         raise HoldfastError(f"{where} has no value in any row")
     return ~gaps
+
+
+def _is_blank(values: pd.Series[Any]) -> NDArray[np.bool_]:
+    """Which values are words without a letter."""
+    if pd.api.types.is_numeric_dtype(values):
+        return np.zeros(len(values), dtype=bool)
+    return values.map(lambda value: isinstance(value, str) and not value.strip()).to_numpy(dtype=bool)
 
 
 def is_regression(values: pd.Series[Any], task: Task | None, *, count_integers: bool) -> bool:

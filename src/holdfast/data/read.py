@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import pandas as pd
 import torch
 from torch import Tensor
 
-from holdfast.data import arrays, celeba, cifar, images, mnist, pickles, tables, webvision
+from holdfast.data import arrays, celeba, cifar, image_tables, images, mnist, pickles, tables, webvision
 from holdfast.data.encode import encode_inputs, encode_pictures
+from holdfast.data.formats import SUFFIXES, NoTable, detect, is_hugging_face
 from holdfast.data.labels import Missing, Task
+from holdfast.data.load import Table, load_table
 from holdfast.data.own_features import further, in_place_of_inputs
 from holdfast.data.rows import Rows
+from holdfast.data.summary import summary_of
 from holdfast.data.tune import encoder_to_tune, raw_inputs, to_tune, tuned_in
 from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
 
 UNDERSTOOD = (
-    "tables (.csv, .tsv, .csv.gz, .tsv.gz, .parquet), arrays (.npz), a folder of images with one subfolder "
-    "per class, a folder of MNIST idx files, a folder of CIFAR-10 or CIFAR-100 python batches, a folder of CelebA "
-    "or of WebVision"
+    "tables (.csv, .tsv, .xlsx, .json, .jsonl, .parquet, .feather, also as .gz, .bz2 or .zip; a folder of a Hugging "
+    "Face dataset), arrays (.npz), a folder of images with one subfolder per class, a folder of MNIST idx files, "
+    "a folder of CIFAR-10 or CIFAR-100 python batches, a folder of CelebA or of WebVision"
 )
 
 
@@ -41,14 +45,18 @@ def read(
     encoder: str | None = None,
     features: str | os.PathLike[str] | None = None,
     tune: bool = False,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    ignore: Sequence[str] = (),
+    merge: Mapping[str, str] | None = None,
+    keep_spelling: bool = False,
     progress: MakeProgress = silent,
 ) -> tuple[Rows, Rows | None]:
     """The training rows at a path, and the test rows where the source itself ships some.
 
     Parameters
     ----------
-    path: a table (CSV, TSV, Parquet), an npz file, or a folder of images, MNIST, CIFAR, CelebA or WebVision
-        files.
+    path: a table (docs/formats.md), an npz file, or a folder of images, MNIST, CIFAR, CelebA or WebVision files.
     label, truth: columns of a table that hold the labels and, where they are known, the true labels.
     task: classes or numbers to predict; by default the labels decide.
     recipe: the `Rows.recipe` of an earlier reading, to prepare these rows the same way.
@@ -62,12 +70,16 @@ def read(
         the source ships are left out, since there are no features of them.
     tune: the encoder is to be trained itself: inputs are tokens or pixels, with the features beside them
         (``Rows.frozen``). The usual encoder where none is named.
+    delimiter, encoding: of a table in a text file, where those found by themselves are wrong.
+    ignore: columns of a table that are not learned from.
+    merge: labels of a table by the classes that they belong to, such as ``{"catt": "cat"}``.
+    keep_spelling: labels of a table that differ by case or white space alone stay classes of their own.
     progress: makes the bar of the encoding.
     """
     _check_choice("task", task, (None, *get_args(Task)))
     _check_choice("missing_labels", missing_labels, get_args(Missing))
     found = Path(path)
-    kind = _kind(found)
+    kind = kind_of(found)
     _check_recipe(kind, found, recipe)
     _check_options(kind, found, label or truth, task, image_size)
     if tune and recipe is None:
@@ -78,16 +90,28 @@ def read(
         if recipe is not None:
             raise HoldfastError(f"{features} has no features of {found}; pass --test with a share to hold out")
         encoder = None
-    if kind == "table":
-        rows = tables.read(
-            found, label=label, truth=truth, task=task, recipe=recipe, missing=missing_labels, encoder=encoder,
-            progress=progress, alone=features is None, tune=tune,
-        )  # fmt: skip
-        return (rows if features is None else in_place_of_inputs(rows, Path(features), found)), None
-    if encoder == "auto" and kind in ("celeba", "webvision"):
-        encoder = None  # they come with a protocol of their own
     options = {"skip_broken": skip_broken, "image_size": image_size}
-    rows, test = _arrays(found, kind, recipe, task, missing_labels, trust_pickle, encoder, options)
+    if kind == "table":
+        table = load_table(found, delimiter, encoding)
+        labels = {
+            "label": label, "truth": truth, "task": task, "missing": missing_labels, "merge": merge,
+            "keep_spelling": keep_spelling,
+        }  # fmt: skip
+        column = _picture_column(found, table, recipe, features, (label, truth, *ignore))
+        if column is None:
+            _check_sizes(found, image_size)
+            rows, test = _of_table(
+                found, table, features, ignore=ignore, recipe=recipe, encoder=encoder, progress=progress, tune=tune,
+                **labels,
+            )  # fmt: skip
+            return rows, test
+        rows, test = _of_image_table(found, table, column, encoder=encoder, recipe=recipe, **labels, **options)
+    else:
+        if encoder == "auto" and kind in ("celeba", "webvision"):
+            encoder = None  # they come with a protocol of their own
+        rows, test = _arrays(found, kind, recipe, task, missing_labels, trust_pickle, encoder, options)
+    if rows.summary is None:
+        rows = replace(rows, summary=summary_of(f"files of {kind}", rows.y, rows.classes))
     if features is not None:
         return in_place_of_inputs(rows, Path(features), found), None
     if rows.recipe.get("kind") == "image" and (recipe is None or "encoder" in recipe):
@@ -102,6 +126,48 @@ def read(
             f"{found} holds neither text nor images that {encoder} could read; leave it out (--net mlp, no --tune)"
         )
     return rows, test
+
+
+def _picture_column(
+    path: Path,
+    table: Table,
+    recipe: Mapping[str, Any] | None,
+    features: object,
+    aside: Sequence[str | None],
+) -> str | None:
+    """The column of a table by which its rows are pictures; None where they are not, or are to be read otherwise."""
+    if features is not None or (recipe is not None and recipe["kind"] != "image"):
+        return None
+    column = image_tables.image_column(table.frame, path.parent, aside)
+    if column is None and recipe is not None:
+        raise HoldfastError(f"{path} does not fit a model that was fitted on rows of kind {recipe['kind']!r}")
+    return column
+
+
+def _of_table(
+    path: Path, table: Table, features: str | os.PathLike[str] | None, **options: Any
+) -> tuple[Rows, Rows | None]:
+    """Rows of a table, and of the test rows that came with it."""
+    rows = tables.build(table.frame, str(path), alone=features is None, found=table.found, **options)
+    if rows.summary is not None:
+        unfound = image_tables.unfound_warnings(table.frame, path.parent)
+        warnings = (*rows.summary.warnings, *unfound)
+        rows = replace(rows, summary=replace(rows.summary, warnings=warnings))
+    if features is not None:
+        return in_place_of_inputs(rows, Path(features), path), None
+    if table.test is None:
+        return rows, None
+    further = {**options, "recipe": rows.recipe, "label": None, "truth": None}
+    return rows, tables.build(table.test, f"{path}: test", **further)
+
+
+def _of_image_table(path: Path, table: Table, column: str, **options: Any) -> tuple[Rows, Rows | None]:
+    """Pictures of a table, and those of the test rows that came with it."""
+    rows = image_tables.build(table.frame, str(path), path.parent, column, found=table.found, **options)
+    if table.test is None:
+        return rows, None
+    further = {**options, "recipe": rows.recipe, "label": None, "truth": None}
+    return rows, image_tables.build(table.test, f"{path}: test", path.parent, column, **further)
 
 
 def _arrays(
@@ -145,6 +211,8 @@ def read_inputs(
     skip_broken: bool = False,
     trust_pickle: bool = False,
     features: str | os.PathLike[str] | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
     progress: MakeProgress = silent,
 ) -> tuple[Tensor, tuple[str, ...] | None]:
     """Inputs to predict on, prepared by a recipe, and the names of the rows; labels are not needed.
@@ -152,17 +220,25 @@ def read_inputs(
     Of a source that ships a test set, the test set is read.
     """
     found = Path(path)
-    kind = _kind(found)
+    kind = kind_of(found)
+    frame = _further_frame(found, delimiter, encoding) if kind == "table" else None
     _check_recipe(kind, found, recipe)
     if features is not None and "features" not in recipe:
         raise HoldfastError("the model did not learn from features of a file; leave --features out")
     if "features" in recipe:
-        count, names = _counted(found, kind, recipe, skip_broken, trust_pickle)
+        if frame is not None:
+            count, names = len(frame), tables.row_names(frame, recipe["names"])
+        else:
+            held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle)
+            count = len(held)
         return further(None if features is None else Path(features), recipe["features"], count, found), names
-    if kind == "table":
-        x, names = tables.read_inputs(found, recipe, progress)
+    if frame is not None and recipe["kind"] == "table":
+        x, names = tables.inputs(frame, recipe, progress)
     else:
-        held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle)
+        if frame is not None:
+            held, names = image_tables.inputs(frame, found.parent, recipe, skip_broken)
+        else:
+            held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle)
         if tuned_in(recipe) is not None:
             x = raw_inputs(held, recipe)
         else:
@@ -172,14 +248,9 @@ def read_inputs(
     return x, names
 
 
-def _counted(
-    path: Path, kind: str, recipe: Mapping[str, Any], skip_broken: bool, trust_pickle: bool
-) -> tuple[int, tuple[str, ...] | None]:
-    """How many rows there are, and their names."""
-    if kind == "table":
-        return tables.count_and_names(path, recipe)
-    held, names = _inputs(path, kind, recipe, skip_broken, trust_pickle)
-    return len(held), names
+def _further_frame(path: Path, delimiter: str | None, encoding: str | None) -> pd.DataFrame:
+    table = load_table(path, delimiter, encoding)
+    return table.frame if table.test is None else table.test
 
 
 def _inputs(
@@ -199,11 +270,13 @@ def _inputs(
     return arrays.inputs_of(named, str(path), recipe, skip_broken)
 
 
-def _kind(path: Path) -> str:
+def kind_of(path: Path) -> str:
     """What is found at a path, by its name and, for a folder, by the names in it."""
     try:
         if path.is_dir():
             list(path.iterdir())
+            if is_hugging_face(path):
+                return "table"
             known = {
                 "mnist": mnist.is_mnist,
                 "cifar": cifar.is_cifar,
@@ -218,7 +291,7 @@ def _kind(path: Path) -> str:
     except OSError as error:
         raise HoldfastError(f"{path} cannot be read: {error.strerror}") from None
     suffixes = {
-        "table": tables.SUFFIXES,
+        "table": SUFFIXES,
         "npz": (".npz",),
         "pickle": pickles.SUFFIXES,
         "image": images.SUFFIXES,
@@ -226,7 +299,11 @@ def _kind(path: Path) -> str:
     for kind, endings in suffixes.items():
         if path.name.lower().endswith(endings):
             return kind
-    raise HoldfastError(f"{path} is of no kind that can be read; understood are {UNDERSTOOD}")
+    try:
+        detect(path)
+    except NoTable:
+        raise HoldfastError(f"{path} is of no kind that can be read; understood are {UNDERSTOOD}") from None
+    return "table"
 
 
 def _check_choice(option: str, value: object, choices: tuple[object, ...]) -> None:
@@ -238,7 +315,7 @@ def _check_choice(option: str, value: object, choices: tuple[object, ...]) -> No
 def _check_recipe(kind: str, path: Path, recipe: Mapping[str, Any] | None) -> None:
     if recipe is None:
         return
-    allowed = {"table": ("table",), "npz": ("array", "image"), "pickle": ("array", "image")}
+    allowed = {"table": ("table", "image"), "npz": ("array", "image"), "pickle": ("array", "image")}
     fitted = recipe.get("kind")
     if fitted not in ("table", "array", "image"):
         raise HoldfastError("the recipe is not one that a reading of rows left behind")
@@ -256,5 +333,10 @@ def _check_options(
         raise HoldfastError(f"{path} holds classes, not numbers to regress on; leave --task out")
     if task == "classification" and kind == "celeba":
         raise HoldfastError(f"{path} holds landmarks to regress on, not classes; leave --task out")
-    if image_size is not None and kind in ("table", "mnist", "cifar"):
+    if kind in ("mnist", "cifar"):
+        _check_sizes(path, image_size)
+
+
+def _check_sizes(path: Path, image_size: images.Size | None) -> None:
+    if image_size is not None:
         raise HoldfastError(f"{path} holds no image files to resize; leave --image-size out")

@@ -13,7 +13,11 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from holdfast.data.labels import floats_are_targets
+from holdfast.data.summary import Summary
 from holdfast.errors import HoldfastError
+
+OF_EACH_ROW = ("truth", "source_index", "reviewed", "content", "place", "frozen", "weight")
+"""What else may be known of each row, by the names that ``Rows`` has for it."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,11 @@ class Rows:
     source: where the rows were read from, as plain JSON values; empty for rows made in memory.
     content: (N, 32) digests of what the inputs were made of, where they are features of a pre-trained network: computed
         anew on another machine they differ in their last bits. None: the inputs are their own content.
+    place: (N,) the number of each row in its file, where reading has left some out; None: they are all there.
     frozen: (N, d) features of the same rows by a pre-trained network as it came, where the inputs are what that network
         reads, since it is to be tuned.
+    weight: (N,) how much each row counts in the loss, at least 0; None: all the same.
+    summary: what was read, for people; None for rows made in memory.
     """
 
     x: Tensor | Dataset[Any]
@@ -48,7 +55,10 @@ class Rows:
     reviewed: Tensor | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
     content: Tensor | None = None
+    place: Tensor | None = None
     frozen: Tensor | None = None
+    weight: Tensor | None = None
+    summary: Summary | None = None
 
     def __post_init__(self) -> None:
         n = len(self.y)
@@ -60,6 +70,8 @@ class Rows:
             raise HoldfastError(
                 f"true labels of shape {tuple(self.truth.shape)} beside labels of shape {tuple(self.y.shape)}"
             )
+        if self.weight is not None:
+            self._check_weight(self.weight)
         if isinstance(self.x, Tensor) and self.x.is_floating_point():
             bad = ~torch.isfinite(self.x.reshape(n, -1)).all(1)
             if bad.any():
@@ -68,6 +80,15 @@ class Rows:
             self._check_targets()
         else:
             self._check_labels(self.classes)
+
+    def _check_weight(self, weight: Tensor) -> None:
+        if weight.shape != (len(self),):
+            raise HoldfastError(f"weights of shape {tuple(weight.shape)} for {len(self)} rows; each row needs one")
+        bad = ~torch.isfinite(weight) | (weight < 0)
+        if bad.any():
+            raise HoldfastError(f"{_some(bad)} have a weight below 0, NaN or infinite")
+        if not weight.any():
+            raise HoldfastError("all rows have the weight 0, which leaves nothing to learn from")
 
     def _check_targets(self) -> None:
         if not self.y.is_floating_point():
@@ -115,18 +136,19 @@ class Rows:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of inputs and labels (of a dataset: of labels alone), to tell one set of rows from another."""
+        """A digest of inputs, labels and weights (of a dataset: no inputs), to tell one set of rows from another."""
         digest = hashlib.sha256(self.y.contiguous().numpy().tobytes())
         held = self.x if self.content is None else self.content
-        if isinstance(held, Tensor):
-            digest.update(held.contiguous().numpy().tobytes())
+        for part in (held, self.weight):
+            if isinstance(part, Tensor):
+                digest.update(part.contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 
     def take(self, index: Tensor) -> Rows:
         """The rows of an index, in its order."""
         x = self.x[index] if isinstance(self.x, Tensor) else Subset(self.x, index.tolist())
         names = None if self.names is None else tuple(self.names[i] for i in index.tolist())
-        columns = {name: getattr(self, name) for name in ("truth", "source_index", "reviewed", "content", "frozen")}
+        columns = {name: getattr(self, name) for name in OF_EACH_ROW}
         taken: dict[str, Any] = {name: None if values is None else values[index] for name, values in columns.items()}
         return replace(self, x=x, y=self.y[index], names=names, **taken)
 
@@ -138,19 +160,11 @@ class Rows:
         else:
             x = ConcatDataset([self.x, other.x])  # type: ignore[list-item]
         names = None if self.names is None or other.names is None else self.names + other.names
-        truth, source_index, reviewed, frozen = (
-            None if mine is None or its is None else torch.cat([mine, its])
-            for mine, its in (
-                (self.truth, other.truth),
-                (self.source_index, other.source_index),
-                (self.reviewed, other.reviewed),
-                (self.frozen, other.frozen),
-            )
-        )
-        y = torch.cat([self.y, other.y])
-        return replace(
-            self, x=x, y=y, names=names, truth=truth, source_index=source_index, reviewed=reviewed, frozen=frozen
-        )
+        joined: dict[str, Any] = {}
+        for name in OF_EACH_ROW:
+            own, its = getattr(self, name), getattr(other, name)
+            joined[name] = None if own is None or its is None else torch.cat([own, its])
+        return replace(self, x=x, y=torch.cat([self.y, other.y]), names=names, **joined)
 
     def parted_from(self, other: Rows) -> bool:
         """Whether both are parts of what one source holds, as ``split`` makes them: no row is in both."""
@@ -179,7 +193,7 @@ def as_rows(data: Rows | tuple[Any, Any], like: Rows | None = None) -> Rows:
         return data
     x, given = data
     if not isinstance(x, (Tensor, Dataset)):
-        x = torch.as_tensor(np.asarray(x))
+        x = torch.as_tensor(np.require(x, requirements="W"))  # torch warns of memory that it may not write to
     if isinstance(x, Tensor) and x.dtype not in (torch.uint8, torch.float32):
         x = x.float()
     labels = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)

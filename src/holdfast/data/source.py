@@ -20,6 +20,7 @@ from holdfast.data.rows import Rows
 from holdfast.data.scale import scaled_targets
 from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
+from holdfast.spreadsheet import read_back
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def read_again(source: Mapping[str, Any], fingerprint: str, held_out: str | None
 
 def _corrected(rows: Rows, path: Path) -> Rows:
     """The rows with the labels of a file; those that a person has reviewed are marked."""
-    table = tables.load(path)
+    table = read_back(tables.load(path))
     columns = ["label"] if rows.classes is not None or rows.y.shape[1] == 1 else _numbered(rows, "label")
     given = ["given"] if len(columns) == 1 else _numbered(rows, "given")
     gone = [name for name in ("row", "reviewed", *columns, *given) if name not in table.columns]

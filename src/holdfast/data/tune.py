@@ -20,6 +20,7 @@ from holdfast.encoders.efficientnet_lite import EfficientNetLite0
 from holdfast.encoders.minilm import MiniLM
 from holdfast.encoders.named import is_encoder
 from holdfast.errors import HoldfastError
+from holdfast.registry import columns_near
 
 USUAL = {"table": MiniLM.kind}
 """The encoder to tune where nobody names one, by the kind of data; of anything else it is that of pictures."""
@@ -54,7 +55,7 @@ def table_tokens(frame: pd.DataFrame, recipe: Mapping[str, Any]) -> Tensor:
     named, _ = read_columns(recipe)
     gone = [name for name in named if name not in frame.columns]
     if gone:
-        raise HoldfastError(f"the table lacks the column {gone[0]!r}; it has {', '.join(map(repr, frame.columns))}")
+        raise HoldfastError(f"the table lacks the column {gone[0]!r}; {columns_near(gone[0], frame)}")
     columns = []
     for name in named:
         codes, names = to_names(frame[name])

@@ -26,7 +26,7 @@ class ConfidentLearning(MultiStage):
     ----------
     folds: trainings for the probabilities, at least 2; 0 prunes nothing.
     each: epochs of each of them, of those asked for; None takes half of all together.
-    prune: see ``confident_suspects``.
+    prune: which labels are pruned: see ``confident_suspects``.
 
     Shapes
     ------

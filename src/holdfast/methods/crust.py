@@ -48,8 +48,8 @@ class Crust(Method):
         code does.
     proxy: gradients at the logits (equation 9), at the penultimate features ``W^T (p_i - y_i)``, or the whole
         gradients of equation 6, for small networks: rows times parameters are at most 50 million.
-    group: select inside each predicted class (the paper), observed class, or over all. Regression groups quantile bins
-        of the prediction, as many as ``bins``.
+    group: select inside each predicted class (the paper), observed class, or over all.
+    bins: of a regression, how many quantile bins of the prediction are the groups, at least 1.
     partners: |R_j|, at least 0; 1 in the paper's experiments, 0 mixes nothing.
     alpha: l ~ Beta(alpha, alpha); the paper does not give it.
     weighted: False gives all medoids the same weight.

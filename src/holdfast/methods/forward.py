@@ -30,7 +30,8 @@ class Corrected(MultiStage):
     ----------
     transition: T (C, C), rows = true class; None estimates it.
     estimate: epochs of the first training, of those asked for; None takes a quarter of them.
-    quantile: see ``transition_by_anchors``.
+    quantile: of a class's probabilities, by which its anchor is found; None takes the largest
+        (``transition_by_anchors``).
     hold_out: share of the rows kept out of the first training, in [0, 1).
     """
 

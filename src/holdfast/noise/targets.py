@@ -6,6 +6,7 @@ Each takes exactly ``floor(rate * N)`` rows at random and leaves the others as t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -108,9 +109,14 @@ def target_pairflip(y: Tensor, rate: float, *, planes: int | None = None, seed: 
 def mixture(x: Tensor, y: Tensor, rate: float, *, ratio: float = 15.0, seed: int = 0) -> TargetNoise:
     """The rows to corrupt split into equal parts at random, one for each of the four other kinds.
 
+    Parameters
+    ----------
+    x, y, rate, seed: as ``linadv`` takes them.
+    ratio: spread of the adversarial targets over that of the clean ones, above 0.
+
     Shapes
     ------
-    x (N, ...), y (N, q) with q >= 2 -> TargetNoise; parameters as ``linadv``.
+    x (N, ...), y (N, q) with q >= 2 -> TargetNoise.
     """
     rows, rng = _drawn(y, rate, seed)
     parts = [torch.from_numpy(part) for part in np.array_split(rows.numpy(), 4)]
@@ -123,16 +129,35 @@ def mixture(x: Tensor, y: Tensor, rate: float, *, ratio: float = 15.0, seed: int
     return _noise(y, torch.cat(parts), torch.cat(wrong))
 
 
-TARGET_KINDS: Mapping[str, Callable[[Tensor, Tensor, float, int], TargetNoise]] = MappingProxyType(
+def _of_targets(plant: Callable[..., TargetNoise]) -> Callable[..., TargetNoise]:
+    """A kind of noise that does not look at inputs, under the signature of those that do."""
+
+    @wraps(plant)
+    def planted(x: Tensor, y: Tensor, rate: float, seed: int, **settings: Any) -> TargetNoise:
+        return plant(y, rate, seed=seed, **settings)
+
+    return planted
+
+
+def _of_inputs(plant: Callable[..., TargetNoise]) -> Callable[..., TargetNoise]:
+    @wraps(plant)
+    def planted(x: Tensor, y: Tensor, rate: float, seed: int, **settings: Any) -> TargetNoise:
+        return plant(x, y, rate, seed=seed, **settings)
+
+    return planted
+
+
+TARGET_KINDS: Mapping[str, Callable[..., TargetNoise]] = MappingProxyType(
     {
-        "linadv": lambda x, y, rate, seed: linadv(x, y, rate, seed=seed),
-        "signflip": lambda x, y, rate, seed: signflip(y, rate, seed=seed),
-        "uninoise": lambda x, y, rate, seed: uninoise(y, rate, seed=seed),
-        "pairflip": lambda x, y, rate, seed: target_pairflip(y, rate, seed=seed),
-        "mixture": lambda x, y, rate, seed: mixture(x, y, rate, seed=seed),
+        "linadv": _of_inputs(linadv),
+        "signflip": _of_targets(signflip),
+        "uninoise": _of_targets(uninoise),
+        "pairflip": _of_targets(target_pairflip),
+        "mixture": _of_inputs(mixture),
     }
 )
-"""Corruption of targets by its name on the command line: a function of inputs, targets, rate and seed."""
+"""Corruption of targets by its name on the command line: a function of inputs, targets, rate, seed and the settings of
+the kind."""
 
 
 def _drawn(y: Tensor, rate: float, seed: int) -> tuple[Tensor, np.random.Generator]:

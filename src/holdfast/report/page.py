@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.data.display import Display
+from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.files import write_text
 from holdfast.issues.find import FLAGGED, ranked
@@ -28,7 +29,7 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> WrongLabels:
     """
     table = run.issue_table()
     noise, wrong = None if run.classes is None else run.noise(), run.wrong_labels()
-    display, missing = _display(run)
+    rows, display, missing = _shown(run)
     suspects = ranked(table.assign(position=np.arange(len(table)))).query("flag").head(top)
     text = (
         pages()
@@ -47,6 +48,7 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> WrongLabels:
             trust=charts.histogram(table["trust"].to_numpy(), FLAGGED),
             cards=[card_of(line, display) for line in suspects.to_dict("records")],
             missing=missing,
+            read=None if rows is None else rows.summary,
             run=run.out,
         )
     )
@@ -54,11 +56,13 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> WrongLabels:
     return wrong
 
 
-def _display(run: Run) -> tuple[Display | None, str]:
+def _shown(run: Run) -> tuple[Rows | None, Display | None, str]:
+    """The rows of a run and what there is to see of them, where they can be found again; else why not."""
     try:
-        return Display(run.judged_rows()), ""
+        rows = run.judged_rows()
+        return rows, Display(rows), ""
     except HoldfastError as error:
-        return None, str(error)
+        return None, None, str(error)
 
 
 def _config(run: Run) -> list[tuple[str, str]]:

@@ -1,0 +1,115 @@
+"""How each kind of data on disk is edited and written: files from bytes to bytes, folders from one to another."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from holdfast.clean import arrow_file, csv_file, excel_file, hugging_face, image_folder, json_file, npz_file
+from holdfast.clean.edit import Edit
+from holdfast.data.formats import Compression, FileFormat, Kind, detect, opened
+from holdfast.errors import HoldfastError
+from holdfast.files import written_aside
+
+EDITORS: dict[Kind, Callable[[bytes, FileFormat, Edit], bytes]] = {
+    Kind.CSV: csv_file.edited,
+    Kind.EXCEL: excel_file.edited,
+    Kind.JSON_LINES: json_file.edited,
+    Kind.JSON: json_file.edited,
+    Kind.PARQUET: arrow_file.edited_parquet,
+    Kind.FEATHER: arrow_file.edited_feather,
+}
+ENDINGS: dict[Kind, tuple[str, ...]] = {
+    Kind.CSV: (".csv", ".tsv", ".tab", ".psv", ".txt", ".data", ".dat"),
+    Kind.EXCEL: (".xlsx",),
+    Kind.JSON_LINES: (".jsonl", ".ndjson", ".json"),
+    Kind.JSON: (".json",),
+    Kind.PARQUET: (".parquet", ".pq"),
+    Kind.FEATHER: (".feather", ".arrow"),
+}
+"""What a file of each kind may be called, after its compression."""
+PACKED = {".gz": Compression.GZIP, ".bz2": Compression.BZ2, ".zip": Compression.ZIP}
+
+
+def write_table(path: Path, out: Path, reading: Mapping[str, Any], edit: Edit, force: bool) -> None:
+    """Write a table on disk, or a Hugging Face dataset, after an edit, in the format that it has."""
+    found = detect(path, reading.get("delimiter"), reading.get("encoding"))
+    if found.kind is Kind.HUGGING_FACE:
+        with folder_aside(out, force) as aside:
+            hugging_face.write(path, aside, edit)
+        return
+    packing = PACKED.get(out.suffix.lower(), Compression.NONE)
+    inner = out if packing is Compression.NONE else out.with_suffix("")
+    allowed = (path.suffix.lower(), *ENDINGS[found.kind])
+    if inner.suffix.lower() not in allowed and not (packing is Compression.ZIP and not inner.suffix):
+        raise HoldfastError(f"{path.name} is {found.kind.value} and stays so; let {out.name} end in {allowed[1]}")
+    with opened(path, found) as file:
+        data = file.read()
+    member = found.member or inner.name
+    _write(out, packed(EDITORS[found.kind](data, found, edit), packing, member))
+
+
+def write_arrays(path: Path, out: Path, edit: Edit) -> None:
+    """Write an npz file after an edit."""
+    if out.suffix.lower() != ".npz":
+        raise HoldfastError(f"{path.name} is an npz file and stays so; let {out.name} end in .npz")
+    _write(out, npz_file.edited(path.read_bytes(), None, edit))
+
+
+def write_images(path: Path, out: Path, edit: Edit, force: bool) -> None:
+    """Write a folder of images after an edit."""
+    with folder_aside(out, force) as aside:
+        image_folder.write(path, aside, edit)
+
+
+def packed(data: bytes, packing: Compression, member: str) -> bytes:
+    """Bytes as a file holds them; the same bytes give the same file."""
+    if packing is Compression.GZIP:
+        return gzip.compress(data, mtime=0)
+    if packing is Compression.BZ2:
+        return bz2.compress(data)
+    if packing is Compression.ZIP:
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(zipfile.ZipInfo(member), data, zipfile.ZIP_DEFLATED)
+        return out.getvalue()
+    return data
+
+
+def check_apart(path: Path, out: Path, force: bool) -> None:
+    """The data itself is never written to, and nothing else unless that is asked for."""
+    here, there = path.resolve(), out.resolve()
+    if here == there or (path.is_dir() and (here in there.parents or there in here.parents)):
+        raise HoldfastError(f"{out} is where the data lies, which is never changed; choose another place")
+    if out.exists() and not force:
+        raise HoldfastError(f"{out} exists; choose another name, or pass --force to write over it")
+    if out.exists() and out.is_dir() != path.is_dir():
+        raise HoldfastError(f"{out} is a {'folder' if out.is_dir() else 'file'}; choose another name")
+
+
+@contextmanager
+def folder_aside(path: Path, force: bool) -> Iterator[Path]:
+    """A temporary folder beside ``path``, renamed to it once the block has ended well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside, before = (path.with_name(f".{path.name}.{os.getpid()}.{end}") for end in ("part", "before"))
+    try:
+        yield aside
+        if path.exists() and force:
+            path.rename(before)
+        aside.rename(path)
+    finally:
+        for left in (aside, before):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _write(out: Path, data: bytes) -> None:
+    with written_aside(out) as aside:
+        aside.write_bytes(data)

@@ -1,0 +1,61 @@
+"""``holdfast clean``: the data of a run with its labels corrected, in its own format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from holdfast.clean.clean import Cleaned
+from holdfast.clean.clean import clean as cleaned
+from holdfast.clean.rule import USUAL
+from holdfast.cli import options as o
+
+SHOWN = 10
+"""Pairs of classes that are printed."""
+
+
+def clean(
+    run: o.RunPath,
+    out: Annotated[
+        Path, typer.Option(help="The file to write, or the folder where the data is one.", show_default=False)
+    ],
+    correct: Annotated[
+        float | None,
+        typer.Option(help=f"Correct labels of less trust; {USUAL:g} if nothing else is asked for.", show_default=False),
+    ] = None,
+    drop: Annotated[
+        float | None, typer.Option(help="Drop rows of less trust that are not corrected.", show_default=False)
+    ] = None,
+    mark: Annotated[bool, typer.Option("--mark", help="Add columns with trust and suggestion.")] = False,
+    force: o.Force = False,
+) -> None:
+    """Write the data of a run again, in its own format, with wrong labels corrected, dropped or marked.
+
+    Everything else stays as it is, byte for byte where the format allows it. Reviewed labels are as decided.
+
+    Example: [bold]holdfast clean run/ --out people_clean.csv[/bold]
+    """
+    done = cleaned(run, out, correct=correct, drop=drop, mark=mark, force=force)
+    if len(done.pairs):
+        o.console.print(_shown(done))
+    for sentence in done.sentences:
+        o.console.print(escape(sentence), highlight=False)
+    o.console.print(f"cleaned: {escape(str(out))}", highlight=False, soft_wrap=True)
+
+
+def _shown(done: Cleaned) -> Table:
+    """The commonest changes of class, and how many others there are."""
+    table = Table(header_style="bold")
+    table.add_column("label was", max_width=30, overflow="ellipsis", no_wrap=True)
+    table.add_column("is now", max_width=30, overflow="ellipsis", no_wrap=True)
+    table.add_column("rows", justify="right")
+    for line in done.pairs.head(SHOWN).itertuples(index=False):
+        table.add_row(escape(str(line[0])), escape(str(line[1])), f"{line[2]:,}")
+    rest = done.pairs.iloc[SHOWN:]
+    if len(rest):
+        table.add_row(f"{len(rest)} other pairs", "", f"{rest['rows'].sum():,}")
+    return table

@@ -1,0 +1,210 @@
+"""Tables as their files hold them, whatever the format: a line for each row, a column for each column."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import pandas as pd
+import pyarrow as pa
+
+from holdfast.data.formats import FileFormat, Kind, detect, opened
+from holdfast.errors import HoldfastError
+
+TEST_PARTS = ("test", "validation", "valid", "val", "dev")
+"""What the test rows of a dataset of several parts are called."""
+MISSING = ["?"]
+"""What counts as missing in a CSV file besides what pandas takes for missing."""
+
+
+class Table(NamedTuple):
+    """A table, the test rows that came with it, and what its file is."""
+
+    frame: pd.DataFrame
+    test: pd.DataFrame | None
+    found: str
+    """The format in plain words."""
+
+
+def load(path: Path, delimiter: str | None = None, encoding: str | None = None) -> pd.DataFrame:
+    """The table at a path, without the test rows that may come with it."""
+    return load_table(path, delimiter, encoding).frame
+
+
+def load_table(path: Path, delimiter: str | None = None, encoding: str | None = None) -> Table:
+    """The table at a path.
+
+    Parameters
+    ----------
+    delimiter, encoding: of a CSV file and of a text, where what is found by itself is wrong.
+    """
+    found = detect(path, delimiter, encoding)
+    if found.kind is Kind.HUGGING_FACE:
+        return _hugging_face(path)
+    try:
+        frame, aside = _frame(path, found)
+    except HoldfastError:
+        raise
+    except pd.errors.EmptyDataError:
+        raise HoldfastError(f"{path} is empty") from None
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        read = f" (read as {found.describe()})" if found.kind is Kind.CSV else ""
+        raise HoldfastError(f"{path} is not a well-formed table{read}: {str(error).strip()}") from None
+    except UnicodeDecodeError as error:
+        raise HoldfastError(
+            f"{path} is not text in {found.encoding} (byte {error.start}); name its encoding with --encoding"
+        ) from None
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        raise HoldfastError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+    return Table(checked(frame, str(path)), None, ", ".join(filter(None, (found.describe(), aside))))
+
+
+def checked(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    """A table with rows, and columns that differ by name."""
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise HoldfastError(f"{source} has two columns named {twice!r}")
+    if frame.empty:
+        raise HoldfastError(f"{source} holds no rows")
+    return frame
+
+
+def _frame(path: Path, found: FileFormat) -> tuple[pd.DataFrame, str]:
+    """The table of a file, and what else there is to say of it."""
+    readers: dict[Kind, Callable[[IO[bytes], FileFormat], pd.DataFrame]] = {
+        Kind.CSV: _csv,
+        Kind.JSON_LINES: _json_lines,
+        Kind.JSON: _json,
+        Kind.PARQUET: lambda file, _: _with_index(pd.read_parquet(_seekable(file))),
+        Kind.FEATHER: lambda file, _: _with_index(pd.read_feather(_seekable(file))),
+    }
+    with opened(path, found) as file:
+        if found.kind is Kind.EXCEL:
+            return _excel(_seekable(file))
+        return readers[found.kind](file, found), ""
+
+
+def _seekable(file: IO[bytes]) -> io.BytesIO:
+    return io.BytesIO(file.read())
+
+
+def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """An index that was saved under a name is a column like any other."""
+    return frame.reset_index(drop=frame.index.name is None)
+
+
+def _csv(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
+    with warnings.catch_warnings():
+        # Rows longer than the header would otherwise lose their last fields.
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return pd.read_csv(
+            file,
+            sep=found.delimiter,
+            encoding=found.encoding,
+            index_col=False,
+            low_memory=False,
+            na_values=MISSING,
+        )
+
+
+def _excel(file: io.BytesIO) -> tuple[pd.DataFrame, str]:
+    """The first sheet that holds anything, without the empty lines below it."""
+    try:
+        import openpyxl  # noqa: F401  only this format needs it
+    except ImportError:
+        raise HoldfastError("Excel files need openpyxl: pip install 'holdfast[excel]'") from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # styles and charts that it does not understand
+        sheets = pd.read_excel(file, sheet_name=None, engine="openpyxl")
+    name, frame = next(((name, frame) for name, frame in sheets.items() if len(frame)), next(iter(sheets.items())))
+    filled = frame.notna().any(axis=1).to_numpy()
+    last = int(filled.nonzero()[0].max()) + 1 if filled.any() else 0
+    return frame.iloc[:last], f"sheet {name!r} of {len(sheets)}" if len(sheets) > 1 else ""
+
+
+def _json_lines(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
+    rows = []
+    with io.TextIOWrapper(file, encoding=found.encoding) as text:
+        for number, line in enumerate(text, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number} is no JSON ({error.msg})") from None
+            except RecursionError:
+                raise ValueError(f"line {number} is nested too deeply") from None
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} holds {_shown(row)} and no object of names and values")
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _json(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
+    try:
+        rows = json.loads(file.read().decode(found.encoding or "utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if isinstance(rows, dict):
+        lists = [name for name, value in rows.items() if isinstance(value, list)]
+        inside = f"; save what {lists[0]!r} holds as a file of its own" if lists else ""
+        raise ValueError(f"it is one object ({_names(rows)}) where an array of objects is needed{inside}")
+    other = next((row for row in rows if not isinstance(row, dict)), None)
+    if other is not None:
+        raise ValueError(f"its array holds {_shown(other)} where objects of names and values are needed")
+    return pd.DataFrame(rows)
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _names(row: dict[str, Any]) -> str:
+    return ", ".join(list(row)[:3]) + (", ..." if len(row) > 3 else "")
+
+
+def _hugging_face(path: Path) -> Table:
+    """What ``save_to_disk`` wrote: numbered classes by their names, pictures as the bytes of their files."""
+    try:
+        from datasets import DatasetDict, load_from_disk  # only this format needs it
+    except ImportError:
+        raise HoldfastError(f"{path} is a Hugging Face dataset: pip install 'holdfast[datasets]'") from None
+    try:
+        held = load_from_disk(str(path))
+    except Exception as error:  # whatever its files make the library raise
+        raise HoldfastError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+    if not isinstance(held, DatasetDict):
+        return Table(checked(plain_columns(held), str(path)), None, Kind.HUGGING_FACE.value)
+    if not held:
+        raise HoldfastError(f"{path} holds no rows")
+    train = "train" if "train" in held else next(iter(held))
+    test = next((name for name in TEST_PARTS if name in held and name != train), None)
+    others = [name for name in held if name not in (train, test)]
+    parts = [f"rows of {train!r}", *([f"test rows of {test!r}"] if test else [])]
+    left = f", left out: {', '.join(map(repr, others))}" if others else ""
+    return Table(
+        checked(plain_columns(held[train]), str(path)),
+        None if test is None else checked(plain_columns(held[test]), f"{path}: {test}"),
+        f"{Kind.HUGGING_FACE.value}, {', '.join(parts)}{left}",
+    )
+
+
+def plain_columns(held: Any) -> pd.DataFrame:
+    from datasets import ClassLabel, Image
+
+    for name, feature in held.features.items():
+        if isinstance(feature, Image):
+            held = held.cast_column(name, Image(decode=False))
+    frame: pd.DataFrame = held.to_pandas()
+    for name, feature in held.features.items():
+        if isinstance(feature, ClassLabel):
+            # -1 stands for a label that is not known.
+            named = dict(enumerate(feature.names))
+            frame[name] = frame[name].map(lambda number, named=named: named.get(number))
+    return frame

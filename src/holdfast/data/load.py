@@ -113,7 +113,7 @@ def _csv(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
 
 
 def _excel(file: io.BytesIO) -> tuple[pd.DataFrame, str]:
-    """The first sheet that holds anything, without the empty lines below it."""
+    """The first sheet that holds anything; pandas leaves out empty lines at its end."""
     try:
         import openpyxl  # noqa: F401  only this format needs it
     except ImportError:
@@ -122,9 +122,7 @@ def _excel(file: io.BytesIO) -> tuple[pd.DataFrame, str]:
         warnings.simplefilter("ignore", UserWarning)  # styles and charts that it does not understand
         sheets = pd.read_excel(file, sheet_name=None, engine="openpyxl")
     name, frame = next(((name, frame) for name, frame in sheets.items() if len(frame)), next(iter(sheets.items())))
-    filled = frame.notna().any(axis=1).to_numpy()
-    last = int(filled.nonzero()[0].max()) + 1 if filled.any() else 0
-    return frame.iloc[:last], f"sheet {name!r} of {len(sheets)}" if len(sheets) > 1 else ""
+    return frame, f"sheet {name!r} of {len(sheets)}" if len(sheets) > 1 else ""
 
 
 def _json_lines(file: IO[bytes], found: FileFormat) -> pd.DataFrame:

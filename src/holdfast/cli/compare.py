@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
+from rich.box import HEAVY_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -78,17 +79,21 @@ def compare(
     )  # fmt: skip
     for run, why in summary.attrs["failed"].items():
         o.console.print(f"[red]{run} failed:[/red] {escape(why)}")
-    o.console.print(table_of(summary, percent=rows.classes is not None))
+    o.console.print(table_of(summary, percent=rows.classes is not None, narrow=o.is_narrow()))
     o.console.print(f"table: {out / 'summary.csv'}   runs: {out / 'runs.csv'}   picture: {out / 'curves.png'}")
 
 
-def table_of(summary: pd.DataFrame, *, percent: bool) -> Table:
-    """A comparison as people read it: mean ± sd, scores in per cent."""
-    table = Table(header_style="bold")
+def table_of(summary: pd.DataFrame, *, percent: bool, narrow: bool = False) -> Table:
+    """A comparison as people read it: mean ± sd, scores in per cent; a narrow one has 80 columns."""
     score = "test accuracy (%)" if percent else "test R2"
-    table.add_column("method")
-    for title in (f"{score}, last 10", "best epoch", "purity", "labels trusted", "seconds"):
-        table.add_column(title, justify="right")
+    titles = (f"{score}, last 10", "best epoch", "purity", "labels trusted", "seconds")
+    if narrow:
+        titles = ("last 10", "best epoch", "purity", "trusted", "seconds")
+    look = {"title": score, "box": None} if narrow else {"box": HEAVY_HEAD}
+    table = Table(header_style="bold", **look)
+    table.add_column("method", overflow="fold")
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=narrow)
     scale = 100 if percent else 1
     for name, line in summary.iterrows():
         cells = [

@@ -304,6 +304,36 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         assert name in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ([["a", "b"], ["c"]], "lists of something else than numbers"),
+        (["a", ["c"]], "mixes lists or objects with other values"),
+        ([[1.0], 5], "mixes lists or objects with other values"),
+        ([{"a": 1}, {"b": 2}], "holds dict values"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_dropped_with_a_reason(tmp_path: Path, values, why: str) -> None:
+    lines = [json.dumps({"v": values[i % 2], "n": i % 7, "y": "pq"[i % 3 > 0]}) for i in range(12)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    rows, _ = read(tmp_path / "a.jsonl", label="y")
+    assert why in rows.recipe["dropped"]["v"]
+    assert rows.x.shape == (12, 1)
+
+
+def test_labels_in_lists_and_files_without_bounds_are_named(tmp_path: Path) -> None:
+    contents = {
+        '{"v": 1, "y": ["p"]}\n{"v": 2, "y": ["q"]}\n': "'y' holds lists or objects; labels are words or numbers",
+        "[" * 100_000: "nested too deeply",
+        f'{{"v": {"9" * 400}, "y": "p"}}\n{{"v": 1, "y": "q"}}\n': "column 'v' holds numbers beyond all bounds",
+        "[]": "holds no rows",
+    }
+    for content, message in contents.items():
+        (tmp_path / "a.json").write_text(content)
+        with pytest.raises(HoldfastError, match=message):
+            read(tmp_path / "a.json", label="y")
+
+
 @pytest.mark.skipif("HOLDFAST_DATA" not in os.environ, reason="HOLDFAST_DATA names no folder of public data")
 def test_adult_census() -> None:
     rows, _ = read(Path(os.environ["HOLDFAST_DATA"]) / "adult.csv.gz", label="income >50K")

@@ -1,6 +1,8 @@
 """Files as they are found in the wild, and what must come of each: rows, classes, columns, or one sentence of error."""
 
+import contextlib
 import json
+import random
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -262,3 +264,16 @@ def test_nothing_in_the_zoo_is_left_unwatched() -> None:
     there = {path.name for path in ZOO.iterdir() if not path.name.startswith(".")} - {"photos"}
     assert there == {*READ, *REFUSED}
     assert len(there) >= 40
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damage_is_never_a_traceback(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    for path in sorted(path for path in ZOO.iterdir() if path.is_file() and path.stat().st_size > 1):
+        data = bytearray(path.read_bytes())
+        for _ in range(draw.randrange(4)):
+            data[draw.randrange(len(data))] = draw.randrange(256)
+        whole = draw.random() < 0.5
+        (tmp_path / path.name).write_bytes(data if whole else data[: draw.randrange(1, len(data))])
+        with contextlib.suppress(HoldfastError):
+            read(tmp_path / path.name, label="bought")

@@ -47,9 +47,8 @@ def predict(
     trained = Run.load(run)
     reading = trained.config.source.get("reading", {})
     as_before = {name: reading[name] for name in ("delimiter", "encoding", "skip_broken") if name in reading}
-    x, names = read_inputs(
-        data, trained.config.recipe, features=features, progress=partial(o.bar_of, False), **as_before
-    )
+    bar = partial(o.bar_of, False)
+    x, names = read_inputs(data, trained.config.recipe, features=features, progress=bar, **as_before)
     found, trained_on = tuple(x.shape[1:]), trained.config.shape
     if found != trained_on:
         raise HoldfastError(f"{data} has inputs of shape {found}, but the run was trained on {trained_on}")

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from holdfast.data import images
 from holdfast.data.rows import Rows
+from holdfast.data.summary import summary_of
 from holdfast.errors import HoldfastError
 
 IMAGES = "img_align_celeba"
@@ -84,7 +85,10 @@ def read_parts(
         sizes = np.array([images.size_of(folder / IMAGES / names[i]) for i in rows], dtype=np.float32)
         scale = np.repeat(sizes[:, ::-1], POINTS, axis=1)
         y = torch.from_numpy(points[rows] / scale)
-        made[title] = Rows(x, y, names=tuple(names[i] for i in rows), recipe=recipe)
+        belong = [name for name, its in zip(names, part, strict=True) if its == number]
+        skipped = images.skipped_text(belong, [names[i] for i in rows])
+        summary = summary_of("CelebA", y, None, skipped)
+        made[title] = Rows(x, y, names=tuple(names[i] for i in rows), recipe=recipe, summary=summary)
     return made
 
 

@@ -27,6 +27,8 @@ ID_FROM_SHARE = 0.9
 ID_FROM_ROWS = 10
 
 _INDEX_NAME = re.compile(r"unnamed: \d+|id|index|row", re.IGNORECASE)
+NESTED = (list, tuple, np.ndarray, dict, set, bytes)
+"""What is no number and no word."""
 IGNORED = "as asked for"
 CONSTANT = "the same in every row"
 _WHAT = {True: "dates", False: "numbers"}
@@ -92,8 +94,14 @@ def _fit_column(values: pd.Series[Any], name: str, encoder: str | None, progress
         return "no value in any row"
     if _is_numeric(values):
         return _fit_number(values, name)
-    first = values.dropna().iloc[0]
+    held = values.dropna()
+    first = held.iloc[0]
+    nested = _are_nested(held)
+    if nested.any() and not nested.all():
+        return "it mixes lists or objects with other values"
     if isinstance(first, list | tuple | np.ndarray):
+        if held.map(_holds_words).any():
+            return "it holds lists of something else than numbers"
         vectors = _vectors(values, name, len(first))
         return {"as": "vector", "size": vectors.shape[1], **fit_block(vectors)}
     if isinstance(first, dict | set | bytes):
@@ -103,6 +111,19 @@ def _fit_column(values: pd.Series[Any], name: str, encoder: str | None, progress
         return _fit_words(values, encoder, progress)
     spec = _fit_number(values, name, written)
     return spec if isinstance(spec, str) else {**spec, "written": written}
+
+
+def _holds_words(value: Any) -> bool:
+    """Whether a list holds anything but numbers; an array of numbers is not gone through."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return False
+    return any(isinstance(item, str | dict | list) for item in value)
+
+
+def _are_nested(values: pd.Series[Any]) -> NDArray[np.bool_]:
+    if not pd.api.types.is_object_dtype(values):
+        return np.zeros(len(values), dtype=bool)
+    return values.map(lambda value: isinstance(value, NESTED)).to_numpy(dtype=bool)
 
 
 def _vectors(values: pd.Series[Any], name: str, size: int) -> NDArray[np.float32]:
@@ -159,7 +180,10 @@ def _numbers(values: pd.Series[Any], name: str, written: Notation | None = None)
     elif pd.api.types.is_timedelta64_dtype(values):
         parsed_values = _plain(values.dt.total_seconds())
     else:
-        parsed_values = _plain(pd.to_numeric(values, errors="coerce"))
+        try:
+            parsed_values = _plain(pd.to_numeric(values, errors="coerce"))
+        except OverflowError:
+            raise HoldfastError(f"column {name!r} holds numbers beyond all bounds") from None
     numbers: NDArray[np.float64] = parsed_values
     wrong = values[np.isnan(numbers) & ~missing]
     if len(wrong):

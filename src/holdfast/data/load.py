@@ -47,6 +47,8 @@ def load_table(path: Path, delimiter: str | None = None, encoding: str | None = 
         return _hugging_face(path)
     try:
         frame, aside = _frame(path, found)
+    except HoldfastError:
+        raise
     except pd.errors.EmptyDataError:
         raise HoldfastError(f"{path} is empty") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
@@ -111,7 +113,7 @@ def _csv(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
 
 
 def _excel(file: io.BytesIO) -> tuple[pd.DataFrame, str]:
-    """The first sheet that holds anything, without the empty lines below it."""
+    """The first sheet that holds anything; pandas leaves out empty lines at its end."""
     try:
         import openpyxl  # noqa: F401  only this format needs it
     except ImportError:
@@ -120,9 +122,7 @@ def _excel(file: io.BytesIO) -> tuple[pd.DataFrame, str]:
         warnings.simplefilter("ignore", UserWarning)  # styles and charts that it does not understand
         sheets = pd.read_excel(file, sheet_name=None, engine="openpyxl")
     name, frame = next(((name, frame) for name, frame in sheets.items() if len(frame)), next(iter(sheets.items())))
-    filled = frame.notna().any(axis=1).to_numpy()
-    last = int(filled.nonzero()[0].max()) + 1 if filled.any() else 0
-    return frame.iloc[:last], f"sheet {name!r} of {len(sheets)}" if len(sheets) > 1 else ""
+    return frame, f"sheet {name!r} of {len(sheets)}" if len(sheets) > 1 else ""
 
 
 def _json_lines(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
@@ -135,6 +135,8 @@ def _json_lines(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
                 row = json.loads(line)
             except json.JSONDecodeError as error:
                 raise ValueError(f"line {number} is no JSON ({error.msg})") from None
+            except RecursionError:
+                raise ValueError(f"line {number} is nested too deeply") from None
             if not isinstance(row, dict):
                 raise ValueError(f"line {number} holds {_shown(row)} and no object of names and values")
             rows.append(row)
@@ -142,7 +144,10 @@ def _json_lines(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
 
 
 def _json(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
-    rows = json.loads(file.read().decode(found.encoding or "utf-8"))
+    try:
+        rows = json.loads(file.read().decode(found.encoding or "utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if isinstance(rows, dict):
         lists = [name for name, value in rows.items() if isinstance(value, list)]
         inside = f"; save what {lists[0]!r} holds as a file of its own" if lists else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -67,7 +68,10 @@ class Summary:
     warnings: tuple[str, ...] = ()
 
     def lines(self, width: int = WIDTH) -> Iterator[str]:
-        """The summary as text, no line wider than asked for."""
+        """The summary as text, no line wider than asked for, without what a terminal would obey."""
+        return map(_harmless, self._lines(width))
+
+    def _lines(self, width: int) -> Iterator[str]:
         yield from _wrapped("data", f"{self.found}; {self.rows:,} rows", width)
         if self.labels:
             shown = [f"{name} {count:,}" for name, count in self.labels[:SHOWN_CLASSES]]
@@ -102,7 +106,7 @@ class Summary:
         for column in self.shown:
             name = column.name if len(column.name) <= wide else column.name[: wide - 1] + "…"
             text = f"  {name:<{wide}}  {_said(column)}"
-            yield from textwrap.wrap(text, width, subsequent_indent=" " * (wide + 4), drop_whitespace=True) or [text]
+            yield from textwrap.wrap(text, width, subsequent_indent=" " * (wide + 4))
         if len(self.shown) < len(self.columns):
             yield f"  and {len(self.columns) - len(self.shown):,} more"
 
@@ -177,6 +181,10 @@ def _plural(kind: ReadAs, count: int) -> str:
     if count == 1 or kind is ReadAs.DROPPED:
         return kind
     return {ReadAs.CATEGORY: "categories", ReadAs.LIST: "lists of numbers"}.get(kind, f"{kind}s")
+
+
+def _harmless(line: str) -> str:
+    return "".join("\ufffd" if unicodedata.category(letter) == "Cc" else letter for letter in line)
 
 
 def _wrapped(title: str, text: str, width: int) -> list[str]:

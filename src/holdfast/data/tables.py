@@ -137,6 +137,9 @@ def label_columns(
     if label is None:
         raise HoldfastError(f"{source}: pass --label with the column of the labels; {columns_near('label', frame)}")
     require(frame, label, source)
+    nested = frame[label].map(lambda value: isinstance(value, columns.NESTED) and not isinstance(value, bytes))
+    if nested.any():
+        raise HoldfastError(f"{source}: column {label!r} holds lists or objects; labels are words or numbers")
     if truth is not None:
         require(frame, truth, source)
     elif recipe and recipe.get("truth") in frame.columns:

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from holdfast.data import images
 from holdfast.data.rows import Rows
+from holdfast.data.summary import listed as shortened
+from holdfast.data.summary import summary_of
 from holdfast.errors import HoldfastError
 
 TRAIN = "info/train_filelist_google.txt"
@@ -113,15 +115,20 @@ def _rows(folder: Path, listed: Found, source: Path, recipe: Mapping[str, Any], 
     found = [(name, synset) for name, synset in found if name not in gone]
     if not found:
         raise HoldfastError(f"{folder} holds none of the {len(gone)} images that {source} names")
+    skipped = [f"{len(gone):,} that are not there ({shortened(sorted(gone))})"] if gone else []
     if skip_broken:
-        found = [found[i] for i in images.whole([folder / name for name, _ in found], recipe)]
+        kept = images.whole([folder / name for name, _ in found], recipe)
+        skipped += images.skipped_text([name for name, _ in found], kept)
+        found = [found[i] for i in kept]
     place = {synset: k for k, synset in enumerate(recipe["classes"])}
+    y = torch.tensor([place[synset] for _, synset in found])
     return Rows(
         images.Pictures([folder / name for name, _ in found], recipe),
-        torch.tensor([place[synset] for _, synset in found]),
+        y,
         tuple(recipe["classes"]),
         tuple(name for name, _ in found),
         recipe=recipe,
+        summary=summary_of("WebVision", y, recipe["classes"], skipped),
     )
 
 

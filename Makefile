@@ -38,6 +38,7 @@ bench: install
 	$(BIN)/python benchmarks/epoch_cost.py --quick
 	$(BIN)/python benchmarks/label_issues.py --quick
 	$(BIN)/python benchmarks/check.py --quick
+	$(BIN)/python benchmarks/clean.py --quick
 
 clean:
 	rm -rf .venv runs .mypy_cache .ruff_cache .pytest_cache

@@ -131,7 +131,7 @@ def _write(path: Path, out: Path, source: Source, edit: Edit, force: bool) -> No
         files.write_images(path, out, edit, force)
     else:
         raise HoldfastError(
-            f"{path} is of a kind that is not written back ({kind}); holdfast export {out.stem} has its labels as CSV"
+            f"{path} is of a kind that is not written back ({kind}); holdfast issues and export have its labels as CSV"
         )
 
 

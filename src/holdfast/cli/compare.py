@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
+from rich.box import HEAVY_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -97,21 +98,26 @@ def compare(
     )  # fmt: skip
     for run, why in summary.attrs["failed"].items():
         o.console.print(f"[red]{run} failed:[/red] {escape(why)}")
-    o.console.print(table_of(summary, percent=rows.classes is not None))
+    o.console.print(table_of(summary, percent=rows.classes is not None, narrow=o.is_narrow()))
     o.console.print(f"table: {out / 'summary.csv'}   runs: {out / 'runs.csv'}   picture: {out / 'curves.png'}")
 
 
-def table_of(summary: pd.DataFrame, *, percent: bool) -> Table:
-    """A comparison as people read it: mean ± sd, scores in per cent, that of the saved networks first."""
-    table = Table(header_style="bold")
+def table_of(summary: pd.DataFrame, *, percent: bool, narrow: bool = False) -> Table:
+    """A comparison as people read it: mean ± sd, scores in per cent, that of the saved networks first; a narrow one has
+    80 columns."""
     score = "test accuracy (%)" if percent else "test R2"
-    table.add_column("method")
     titles = {"score": "saved", "true_score": "by true labels", "last10": "last 10", "best": "best epoch"}
+    if narrow:
+        titles["true_score"] = "true"
     there = summary.columns.get_level_values(0)
     shown = {column: title for column, title in titles.items() if column in there}
-    shown[next(iter(shown))] = f"{score}, {next(iter(shown.values()))}"
-    for title in (*shown.values(), "purity", "labels trusted", "seconds"):
-        table.add_column(title, justify="right")
+    if not narrow:
+        shown[next(iter(shown))] = f"{score}, {next(iter(shown.values()))}"
+    look = {"title": score, "box": None} if narrow else {"box": HEAVY_HEAD}
+    table = Table(header_style="bold", **look)
+    table.add_column("method", overflow="fold")
+    for title in (*shown.values(), "purity", "trusted" if narrow else "labels trusted", "seconds"):
+        table.add_column(title, justify="right", no_wrap=narrow)
     for name, line in summary.iterrows():
         cells = [_with_spread(line[column], 100 if percent else 1, 2 if percent else 3) for column in shown]
         cells.append(_with_spread(line["purity"], 1, 3))

@@ -14,6 +14,9 @@ from holdfast.cli import options as o
 from holdfast.run import Run
 from holdfast.spreadsheet import write_csv
 
+BESIDE = ("low", "high", "why")
+"""Columns that a narrow screen has no room for."""
+
 
 def issues(
     run: o.RunPath,
@@ -30,15 +33,18 @@ def issues(
     write_csv(table, path)
     flagged = int(table["flag"].sum())
     if show > 0 and flagged:
-        o.console.print(_shown(table.head(min(show, flagged))))
+        o.console.print(_shown(table.head(min(show, flagged)), o.is_narrow()))
     o.say_wrong_labels(made.wrong_labels(), path)
 
 
-def _shown(lines: pd.DataFrame) -> Table:
+def _shown(lines: pd.DataFrame, narrow: bool) -> Table:
+    """The first rows of the list; a narrow screen has a line for each, and leaves intervals and reasons to the file."""
     table = Table(header_style="bold")
-    columns = [name for name in lines.columns if name not in ("flag", "held_out")]
+    left = {"flag", "held_out", *(BESIDE if narrow else ())}
+    columns = [name for name in lines.columns if name not in left and (name != "name" or lines[name].any())]
     for name in columns:
-        table.add_column(name)
+        widest = 16 if narrow and name not in ("row", "trust") else None
+        table.add_column(name, no_wrap=narrow, overflow="ellipsis", max_width=widest)
     for line in lines.to_dict("records"):
         table.add_row(*(f"{line[n]:.4g}" if isinstance(line[n], float) else escape(str(line[n])) for n in columns))
     return table

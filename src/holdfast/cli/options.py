@@ -32,6 +32,8 @@ from holdfast.registry import lookup
 from holdfast.usual import NEW, TUNED, Usual
 
 console = Console()
+WIDE = 110
+"""Columns of a screen that shows every table in full."""
 
 SCHEDULES: dict[str, Schedule] = {
     "cosine": Cosine(),
@@ -330,6 +332,11 @@ def say_wrong_labels(found: WrongLabels, more: Path | str) -> None:
     for line in (found.estimate, f"{found.flags}: {more}", found.difference):
         if line:
             console.print(line, highlight=False, soft_wrap=True)
+
+
+def is_narrow() -> bool:
+    """Whether the screen has no room for a wide table, such as one of 80 columns."""
+    return console.width < WIDE
 
 
 def check_new_file(path: Path, suffix: str) -> None:

@@ -39,6 +39,8 @@ SHARES = np.linspace(0, 1, 21)
 BEND = 0.1
 """Where Huber's loss of numbers turns from squared to absolute, in widths of the middle half of the targets: nearly the
 absolute error, whose best prediction is a median. Further out, wrong targets pull predictions towards themselves."""
+HALVED = 5
+"""Epochs below which halves of them tell nothing: all that is learnt is learnt late."""
 NEAR = 1.02
 """Epochs whose held-out loss is at most so many times the least one count towards the evidence."""
 
@@ -127,13 +129,18 @@ def cross_fit(
     averaged, others = averaged.split([rows, further])
     joined = model.join(averaged, learning, votes, feed.y)
     asked = model.further(others, averaged, feed.y) if further else None
-    return Evidence(averaged, joined, asked, trees, torch.tensor(_unfinished(course, epochs)))
+    return Evidence(averaged, joined, asked, trees, torch.tensor(_unfinished(course, epochs, feed.y)))
 
 
-def _unfinished(course: Sequence[float], epochs: int) -> float:
-    """By what part held-out losses fell in the second half of so many epochs; 0 where they had ceased to before."""
-    middle = course[(epochs - 1) // 2] if len(course) == epochs else 0.0
-    return 1 - min(course) / middle if middle > 0 else 0.0
+def _unfinished(course: Sequence[float], epochs: int, y: Tensor) -> float:
+    """The part of what held-out losses of classes fell by, from what knowing no more than their shares costs, that they
+    fell by in the second half of so many epochs; 0 where they had ceased to fall before. Noise, which adds to all of
+    these losses, hardly changes it."""
+    if y.is_floating_point() or len(course) < epochs or epochs < HALVED:
+        return 0.0
+    shares = torch.bincount(y).double() / len(y)
+    nothing, least = -float(torch.special.xlogy(shares, shares).sum()), min(course)
+    return max(0.0, course[(epochs - 1) // 2] - least) / (nothing - least) if least < nothing else 0.0
 
 
 def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:

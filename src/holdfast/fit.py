@@ -273,7 +273,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
 def _finish(job: Job, training: Training) -> Run:
     out = None if job.folder is None else job.folder.path
     of_rows = {"source_index": job.rows.source_index, "reviewed": job.rows.reviewed}
-    if job.evidence is not None:
+    if job.evidence is not None and job.evidence.finished:
         of_rows["evidence"] = job.evidence.joined
     ledger = {**training.ledger.arrays(), **{name: values for name, values in of_rows.items() if values is not None}}
     net = training.predictor()
@@ -293,7 +293,7 @@ def _held_out(job: Job, training: Training) -> HeldOut | None:
     rows = job.judged
     if rows is None:
         return None
-    if job.evidence is not None and job.evidence.test is not None:
+    if job.evidence is not None and job.evidence.finished and job.evidence.test is not None:
         opinion = {"evidence": job.evidence.test}
     else:
         opinion = {"expected": training.feed.expected_of(job.method.predictor(training.nets), rows.x).cpu()}

@@ -32,9 +32,9 @@ Rate = float | Literal["auto"]
 
 OPINION = 0.25
 """The part of held-out networks in the targets of a training, beside the posterior."""
-UNFINISHED, KEPT = (0.02, 0.08), 0.5
-"""Parts by which held-out losses still fell at the end from which on given labels are kept in those targets, and from
-which on so large a share of them is."""
+STILL_LEARNING, KEPT = (0.05, 0.13), 0.5
+"""Parts of their knowledge that held-out networks learn late from which on given labels are kept in those targets, and
+from which on so large a share of them is."""
 PROBE = 5
 """The last epoch before which an automatic rate is estimated anew."""
 
@@ -162,7 +162,7 @@ class LabelNoise(NoiseModel):
         target = torch.lerp(posterior, evidence.held_out, OPINION)
         unfinished = 0.0 if evidence.unfinished is None else float(evidence.unfinished)
         given = torch.nn.functional.one_hot(y, self.outputs).to(target)
-        return torch.lerp(target, given, float(np.interp(unfinished, UNFINISHED, (0.0, KEPT))))
+        return torch.lerp(target, given, float(np.interp(unfinished, STILL_LEARNING, (0.0, KEPT))))
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns

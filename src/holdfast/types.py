@@ -90,6 +90,10 @@ class Epoch(NamedTuple):
     """The learning rates of all steps so far, summed: the clock of gradient flow."""
 
 
+UNFINISHED = 0.1
+"""The part of their knowledge that networks learn in the second half of their epochs, had they to end too early."""
+
+
 class Evidence(NamedTuple):
     """What other networks say of each row."""
 
@@ -102,7 +106,12 @@ class Evidence(NamedTuple):
     trees: nn.Module | None = None
     """Boosted trees, where held-out labels are predicted better with them (``nets.trees.FoldTrees``)."""
     unfinished: Tensor | None = None
-    """By what part held-out losses still fell in the second half of the epochs of the folds; 0 had they stopped."""
+    """The part of what the networks had learnt in the end that they learnt in the second half of their epochs."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether these networks knew about all that they could; else the one that trains on soon knows better."""
+        return self.unfinished is None or float(self.unfinished) < UNFINISHED
 
 
 class Verdict(NamedTuple):

@@ -16,6 +16,7 @@ from holdfast.functional.trees import tree_opinions
 from holdfast.noise import symmetric
 from holdfast.noise_model import noise_model
 from holdfast.progress import Silent
+from holdfast.run_folder import RunFolder
 
 
 @pytest.mark.parametrize("regression", [False, True])
@@ -106,6 +107,26 @@ def test_given_labels_keep_a_part_where_folds_were_still_learning():
         shares.append(float(((mixed - whole) / (given - whole))[unsure].median()))
     assert shares[0] > 0.1
     assert shares[1] == 0
+
+
+def test_what_folds_learnt_late_does_not_depend_on_the_noise():
+    late = []
+    for noise in (0.0, 0.4):
+        torch.manual_seed(0)
+        feed = Feed(clusters(2000, noise), batch_size=25, seed=0)
+        evidence = cross_fit(feed, [small_net() for _ in range(FOLDS)], lambda p: Adam(p, 3e-4), 6, Silent())
+        late.append(float(evidence.unfinished))
+    assert late[0] > 0.1
+    assert late[1] == pytest.approx(late[0], rel=0.35)
+
+
+@pytest.mark.parametrize(("rate", "finished"), [(1e-4, False), (1e-2, True)])
+def test_where_folds_ended_too_early_the_training_itself_judges(tmp_path, rate, finished):
+    rows = clusters(800, 0.2)
+    run = fit(rows, net=small_net(), epochs=12, optimizer=lambda p: Adam(p, rate), out=tmp_path, device="cpu")
+    assert RunFolder(tmp_path).evidence().finished == finished
+    assert ("evidence_0" in run.ledger) == finished
+    assert len(run.issue_table()) == 800
 
 
 @pytest.mark.parametrize(("rate", "gain", "least"), [(0.1, -0.01, 0.7), (0.4, 0.02, 0.85)])

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 
 import holdfast
 from holdfast.cli.compare import table_of
+from holdfast.cli.options import is_narrow
 from holdfast.compare import corrupted
 from holdfast.functional import Constant
 from holdfast.methods import DEFAULT, METHODS
@@ -65,7 +66,7 @@ def main() -> None:
     )
     console = Console()
     console.print(f"{len(train)} digits, 40 % of their labels wrong; {len(test)} digits with right labels to test on")
-    console.print(table_of(summary.drop(columns="score", level=0), percent=True))
+    console.print(table_of(summary.drop(columns="score", level=0), percent=True, narrow=is_narrow()))
     run = holdfast.Run.records(out / f"{DEFAULT}-0")
     console.print(suspects(run, corrupted(train, "symmetric", 0.4, 0), out / "suspects.png"), soft_wrap=True)
     console.print(f"picture: {out / 'curves.png'}   table: {out / 'summary.csv'}   runs: {out}", soft_wrap=True)

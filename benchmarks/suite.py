@@ -115,13 +115,17 @@ CASES: dict[str, Case] = {
     "digits_40": Case(digits, chosen=True),
     "adult_20": Case(partial(table, name="adult.csv.gz", label="income >50K", rate=0.2), chosen=True),
     "adult_one_sided_30": Case(partial(table, name="adult.csv.gz", label="income >50K", rate=0.3, smaller=True)),
-    "amazon_20": Case(partial(table, name="amazon_reviews.csv.gz", label="Positive", rate=0.2), chosen=True),
+    "amazon_20": Case(
+        partial(table, name="amazon_reviews.csv.gz", label="Positive", rate=0.2), quick=False, chosen=True
+    ),
     "news_people": Case(news, chosen=True),
     "features_1_person": Case(partial(people, worst_of=1), chosen=True),
     "features_10_people": Case(partial(people, worst_of=10), chosen=True),
     "features_30_people": Case(partial(people, worst_of=30), chosen=True),
     "adult_clean": Case(partial(table, name="adult.csv.gz", label="income >50K", rate=0.0), chosen=True),
-    "diamonds_clean": Case(partial(table, name="diamonds.csv.gz", label="price", rate=0.0), chosen=True, numbers=True),
+    "diamonds_clean": Case(
+        partial(table, name="diamonds.csv.gz", label="price", rate=0.0), quick=False, chosen=True, numbers=True
+    ),
     "fashion_symmetric_20": Case(
         partial(images, name="fashion_mnist.npz", kind="symmetric", rate=0.2), quick=False, net="mlp", chosen=True
     ),

@@ -260,3 +260,15 @@ def test_bytes_are_packed_as_they_were(tmp_path, packing):
     assert found.compression is packing
     with opened(path, found) as file:
         assert file.read() == b"x,y\n1,2\n3,4\n"
+
+
+def test_the_sheet_that_was_asked_for_is_edited():
+    book, data = openpyxl.Workbook(), io.BytesIO()
+    for sheet in (book.active, book.create_sheet("asked")):
+        for line in (["y"], ["low"], ["high"]):
+            sheet.append(line)
+    book.save(data)
+    edit = edit_of([0, 1], [0, 1], [1, 1])
+    after = excel_file.edited(data.getvalue(), FileFormat(Kind.EXCEL, table="asked"), edit)
+    labels = [[cell.value for cell in sheet["A"]] for sheet in openpyxl.load_workbook(io.BytesIO(after)).worksheets]
+    assert labels == [["y", "low", "high"], ["y", "high", "high"]]

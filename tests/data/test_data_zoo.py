@@ -84,6 +84,8 @@ READ = {
     "people.feather": people("Feather"),
     "people.xlsx": labelled("Excel", "bought", BOUGHT, {**PEOPLE, "when": "date"}),
     "formatted_to_row_60.xlsx": labelled("Excel", "bought", BOUGHT, {**PEOPLE, "when": "date"}),
+    "people.db": people("SQLite"),
+    "shop.sqlite3": people("SQLite, table 'people' of 3", table="people"),
     "sheets.xlsx": people("Excel, sheet 'Data' of 3"),
     "indexed.parquet": labelled(
         "Parquet", "bought", BOUGHT,
@@ -191,7 +193,7 @@ REFUSED = {
     "lfs_pointer.csv": "is a pointer of Git LFS and not the data; fetch it with git lfs pull",
     "paper.pdf": "is a PDF document; export its table as CSV",
     "old_excel.xls": "is an Excel file of the kind before 2007; save it as .xlsx",
-    "data.db": "is an SQLite database; export the table as CSV",
+    "data.db": "holds no rows",
     "people.tar.gz": "is a tar archive; unpack it and pass the file or folder that is meant",
     "two_files.zip": "packs 2 files (train.csv, test.csv); unpack it and pass the one that is meant",
     "cut_short.csv.gz": "is cut short or damaged",
@@ -234,7 +236,7 @@ def test_a_recipe_reads_it_alike(name: str) -> None:
     assert again.fingerprint == rows.fingerprint
     assert torch.equal(again.x, rows.x)
     assert again.classes == rows.classes
-    text = {key: options[key] for key in ("delimiter", "encoding", "skip_broken") if key in options}
+    text = {key: options[key] for key in ("delimiter", "encoding", "table", "skip_broken") if key in options}
     x, _ = read_inputs(ZOO / name, recipe, **text)
     if "missing_labels" not in options:
         assert torch.equal(x, rows.x if test is None else test.x)

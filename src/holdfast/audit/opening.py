@@ -14,10 +14,11 @@ import torch
 from holdfast.audit.reading import read_by_encoder
 from holdfast.audit.subject import Subject
 from holdfast.data import tables
+from holdfast.data.formats import file_options
 from holdfast.data.image_tables import image_column
 from holdfast.data.labels import Missing, present
 from holdfast.data.load import Table, load_table
-from holdfast.data.read import kind_of
+from holdfast.data.read import check_holds_several, kind_of
 from holdfast.data.rows import Rows, as_rows
 from holdfast.data.scale import scaled_targets
 from holdfast.data.source import Source
@@ -58,7 +59,9 @@ def _plain(data: Data, test: Data | None, label: str | None, **options: Any) -> 
         return _of_table(Table(frame, None, tables.IN_MEMORY), "the table", None, test, label, **options)
     if isinstance(data, str | os.PathLike):
         path = Path(data)
-        table = load_table(path, *_text_options(options)) if kind_of(path) == "table" else None
+        kind = kind_of(path)
+        check_holds_several(path, kind, options.get("table"))
+        table = load_table(path, **file_options(options)) if kind == "table" else None
         aside = (label, options.get("truth"))
         if table is not None and image_column(table.frame, path.parent, aside) is None:
             return _of_table(table, str(data), path, test, label, **options)
@@ -69,7 +72,7 @@ def _plain(data: Data, test: Data | None, label: str | None, **options: Any) -> 
     return Subject(rows, None if test is None else scaled_targets(as_rows(test, rows), rows))  # type: ignore[arg-type]
 
 
-def _of_table(table: Table, source: str, path: Path | None, test: Any, label: str | None, **options: Any) -> Subject:
+def _of_table(table: Table, source: str, path: Path | None, test: Any, label: str | None, /, **options: Any) -> Subject:
     """Rows of a table, and of the test rows that were named or that came with it.
 
     Parameters
@@ -96,8 +99,4 @@ def _further(test: Any, options: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
     """The table of the test rows, and what errors call it."""
     if isinstance(test, pd.DataFrame):
         return tables.checked(test.reset_index(drop=True), "the table"), "the table"
-    return tables.load(Path(test), *_text_options(options)), str(test)
-
-
-def _text_options(options: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    return options.get("delimiter"), options.get("encoding")
+    return tables.load(Path(test), **file_options(options)), str(test)

@@ -16,6 +16,7 @@ from holdfast.audit.finding import Finding
 from holdfast.audit.labels import KIND as LABEL
 from holdfast.audit.subject import Subject
 from holdfast.data.display import Display
+from holdfast.data.formats import file_options
 from holdfast.errors import HoldfastError
 from holdfast.files import write_text
 from holdfast.issues.find import FLAGGED
@@ -76,8 +77,7 @@ def fit_command(subject: Subject) -> str:
     """The command that trains on the same data."""
     source = subject.rows.source
     reading = source.get("reading", {})
-    named = {"label": subject.rows.recipe.get("label")}
-    named |= {name: reading.get(name) for name in ("delimiter", "encoding")}
+    named = {"label": subject.rows.recipe.get("label"), **file_options(reading)}
     options = [(f"--{name}", value) for name, value in named.items() if value is not None]
     options += [("--ignore", name) for name in reading.get("ignore", ())]
     options += [("--merge", f"{name}={to}") for name, to in reading.get("merge", {}).items()]

@@ -12,13 +12,16 @@ from holdfast.errors import HoldfastError
 
 
 def edited(data: bytes, found: FileFormat, edit: Edit) -> bytes:
-    """The bytes of a workbook after an edit of the first sheet that holds rows; other sheets stay."""
+    """The bytes of a workbook after an edit of the sheet asked for, or the first that holds rows; other sheets stay."""
     from openpyxl import load_workbook  # only this format needs it
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what it cannot read it does not write either
         book = load_workbook(io.BytesIO(data), keep_vba=False)
-    sheet = next((sheet for sheet in book.worksheets if sheet.max_row > 1), book.worksheets[0])
+    if found.table is not None:
+        sheet = book[found.table]
+    else:
+        sheet = next((sheet for sheet in book.worksheets if sheet.max_row > 1), book.worksheets[0])
     names = ["" if cell.value is None else str(cell.value) for cell in sheet[1]]
     if edit.label not in names:
         raise HoldfastError(f"sheet {sheet.title!r} has no column {edit.label!r} in its first line; train again")

@@ -13,9 +13,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.clean import arrow_file, csv_file, excel_file, hugging_face, image_folder, json_file, npz_file
+from holdfast.clean import (
+    arrow_file,
+    csv_file,
+    database_file,
+    excel_file,
+    hugging_face,
+    image_folder,
+    json_file,
+    npz_file,
+)
 from holdfast.clean.edit import Edit
-from holdfast.data.formats import Compression, FileFormat, Kind, detect, opened
+from holdfast.data.formats import Compression, FileFormat, Kind, detect, file_options, opened
 from holdfast.errors import HoldfastError
 from holdfast.files import written_aside
 
@@ -34,6 +43,7 @@ ENDINGS: dict[Kind, tuple[str, ...]] = {
     Kind.JSON: (".json",),
     Kind.PARQUET: (".parquet", ".pq"),
     Kind.FEATHER: (".feather", ".arrow"),
+    Kind.SQLITE: (".db", ".sqlite", ".sqlite3"),
 }
 """What a file of each kind may be called, after its compression."""
 PACKED = {".gz": Compression.GZIP, ".bz2": Compression.BZ2, ".zip": Compression.ZIP}
@@ -41,7 +51,7 @@ PACKED = {".gz": Compression.GZIP, ".bz2": Compression.BZ2, ".zip": Compression.
 
 def write_table(path: Path, out: Path, reading: Mapping[str, Any], edit: Edit, force: bool) -> None:
     """Write a table on disk, or a Hugging Face dataset, after an edit, in the format that it has."""
-    found = detect(path, reading.get("delimiter"), reading.get("encoding"))
+    found = detect(path, **file_options(reading))
     if found.kind is Kind.HUGGING_FACE:
         with folder_aside(out, force) as aside:
             hugging_face.write(path, aside, edit)
@@ -51,6 +61,12 @@ def write_table(path: Path, out: Path, reading: Mapping[str, Any], edit: Edit, f
     allowed = (path.suffix.lower(), *ENDINGS[found.kind])
     if inner.suffix.lower() not in allowed and not (packing is Compression.ZIP and not inner.suffix):
         raise HoldfastError(f"{path.name} is {found.kind.value} and stays so; let {out.name} end in {allowed[1]}")
+    if found.kind is Kind.SQLITE:
+        if packing is not Compression.NONE:
+            raise HoldfastError(f"{path.name} is a database, which is not packed; let {out.name} end in {allowed[1]}")
+        with written_aside(out) as aside:
+            database_file.write(path, aside, found, edit)
+        return
     with opened(path, found) as file:
         data = file.read()
     member = found.member or inner.name

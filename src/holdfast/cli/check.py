@@ -47,6 +47,7 @@ def check(
     truth: Annotated[str | None, typer.Option(help="Column of true labels, which is left alone.")] = None,
     delimiter: o.Delimiter = None,
     encoding: o.Encoding = None,
+    table: o.TableName = None,
     ignore: o.Ignore = [],  # noqa: B006
     merge: o.Merge = [],  # noqa: B006
     keep_spelling: o.KeepSpelling = False,
@@ -64,7 +65,7 @@ def check(
         data, label, test=test, task=task, missing_labels=missing.value, truth=truth, image_size=image_size,
         skip_broken=skip_broken or None, trust_pickle=trust_pickle or None,
         encoder=_encoder(net), features=features, progress=o.progress_bar("check", quiet, unit="steps"),
-        encoding_bar=partial(o.encoding_bar, quiet), delimiter=delimiter, encoding=encoding,
+        encoding_bar=partial(o.encoding_bar, quiet), delimiter=delimiter, encoding=encoding, table=table,
         **o.of_labels(ignore, merge, keep_spelling),
     )  # fmt: skip
     found.write(out)

@@ -104,6 +104,7 @@ def fit(
     truth: Annotated[str | None, typer.Option(help="Column of true labels, only to measure with.")] = None,
     delimiter: o.Delimiter = None,
     encoding: o.Encoding = None,
+    table: o.TableName = None,
     ignore: o.Ignore = [],  # noqa: B006
     merge: o.Merge = [],  # noqa: B006
     keep_spelling: o.KeepSpelling = False,
@@ -148,7 +149,7 @@ def fit(
         source = Source.at(
             data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
             image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
-            features=features, tune=tune or None, delimiter=delimiter, encoding=encoding,
+            features=features, tune=tune or None, delimiter=delimiter, encoding=encoding, table=table,
             **o.of_labels(ignore, merge, keep_spelling),
         )  # fmt: skip
         rows, held_out = source.load(bar)

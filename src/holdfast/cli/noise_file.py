@@ -32,6 +32,8 @@ def check_out(data: Path, out: Path) -> None:
     if out.suffix == ".npz":
         return
     if kind == "table" and data.is_file():
+        if detect(data).kind is Kind.SQLITE:
+            raise HoldfastError(f"{data.name} is a database, which is not written; let {out} end in .npz")
         ending = _ending(data)
         if _ending(out) != ending:
             raise HoldfastError(

@@ -149,6 +149,12 @@ Encoding = Annotated[
         help="Of a text file: utf-8, latin-1, cp1252, utf-16, ...; found by itself if not given.", show_default=False
     ),
 ]
+TableName = Annotated[
+    str | None,
+    typer.Option(
+        "--table", help="Of an SQLite database, or sheet of a workbook, that holds several.", show_default=False
+    ),
+]
 Ignore = Annotated[
     list[str],
     typer.Option(help="A column of a table that is not learned from; may be repeated.", show_default=False),

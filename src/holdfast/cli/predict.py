@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from holdfast.cli import options as o
 from holdfast.data import read_inputs
+from holdfast.data.formats import file_options
 from holdfast.data.load import load_table
 from holdfast.errors import HoldfastError
 from holdfast.registry import columns_near
@@ -28,6 +29,7 @@ def predict(
     run: o.RunPath,
     data: o.Data,
     features: o.Features = None,
+    table: o.TableName = None,
     out: Annotated[Path | None, typer.Option(help="CSV file to write; standard output if not given.")] = None,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Write the probability of every class too.")
@@ -46,24 +48,27 @@ def predict(
         o.check_free(out, force)
     trained = Run.load(run)
     reading = trained.config.source.get("reading", {})
-    as_before = {name: reading[name] for name in ("delimiter", "encoding", "skip_broken") if name in reading}
+    as_before = file_options({**reading, "table": table or reading.get("table")})
     bar = partial(o.bar_of, False)
-    x, names = read_inputs(data, trained.config.recipe, features=features, progress=bar, **as_before)
+    broken = bool(reading.get("skip_broken"))
+    x, names = read_inputs(
+        data, trained.config.recipe, skip_broken=broken, features=features, progress=bar, **as_before
+    )  # fmt: skip
     found, trained_on = tuple(x.shape[1:]), trained.config.shape
     if found != trained_on:
         raise HoldfastError(f"{data} has inputs of shape {found}, but the run was trained on {trained_on}")
     rows = pd.DataFrame({"row": range(len(x)), **({} if names is None else {"name": names})})
     predicted = _predicted(trained, x, probabilities)
-    table = pd.concat([rows, predicted], axis=1)
+    made = pd.concat([rows, predicted], axis=1)
     if keep:
-        kept = _kept(data, trained, keep, len(x))
+        kept = _kept(data, trained, keep, len(x), as_before)
         twice = [name for name in kept if name in predicted]
         if twice:
             raise HoldfastError(f"{data} has a column {twice[0]!r} as the predictions have; leave it out of --keep")
-        table = pd.concat([rows.drop(columns=[name for name in rows if name in kept]), kept, predicted], axis=1)
-    write_csv(table, sys.stdout if out is None else out)
+        made = pd.concat([rows.drop(columns=[name for name in rows if name in kept]), kept, predicted], axis=1)
+    write_csv(made, sys.stdout if out is None else out)
     if out is not None:
-        o.console.print(f"{len(table)} predictions: {out}")
+        o.console.print(f"{len(made)} predictions: {out}")
 
 
 def _predicted(trained: Run, x: Tensor, probabilities: bool) -> pd.DataFrame:
@@ -84,12 +89,11 @@ def _predicted(trained: Run, x: Tensor, probabilities: bool) -> pd.DataFrame:
     return pd.concat([table, every], axis=1)
 
 
-def _kept(data: Path, trained: Run, asked: Sequence[str], count: int) -> pd.DataFrame:
+def _kept(data: Path, trained: Run, asked: Sequence[str], count: int, options: Mapping[str, str]) -> pd.DataFrame:
     """The columns of the table that was read which are to be kept, in the order asked for."""
     if "label" not in trained.config.recipe:
         raise HoldfastError(f"{data} is no table, so it has no columns to keep; leave --keep out")
-    reading = trained.config.source.get("reading", {})
-    table = load_table(data, reading.get("delimiter"), reading.get("encoding"))
+    table = load_table(data, **options)
     frame = table.frame if table.test is None else table.test
     if len(frame) != count:
         raise HoldfastError(f"{data} has {len(frame)} rows, of which {count} were read; leave --keep out")

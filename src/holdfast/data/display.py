@@ -16,6 +16,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from holdfast.data import images, tables
+from holdfast.data.formats import file_options
 from holdfast.data.labels import present
 from holdfast.data.native import encoded_width
 from holdfast.data.read import read
@@ -153,8 +154,7 @@ def _quarter(values: Tensor) -> Tensor:
 
 def _frame(rows: Rows) -> pd.DataFrame:
     """The table as the file holds it, a line for each row."""
-    reading = rows.source["reading"]
-    frame = tables.load(Path(rows.source["path"]), reading.get("delimiter"), reading.get("encoding"))
+    frame = tables.load(Path(rows.source["path"]), **file_options(rows.source["reading"]))
     frame = frame[present(frame[rows.recipe["label"]], "the labels", "drop")]
     place = np.arange(len(rows)) if rows.source_index is None else rows.source_index.numpy()
     return frame.iloc[place]

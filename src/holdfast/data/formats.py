@@ -13,13 +13,13 @@ import json
 import zipfile
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder, lookup
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from io import StringIO
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from holdfast.errors import HoldfastError
 
@@ -33,6 +33,7 @@ class Kind(Enum):
     JSON = "JSON"
     PARQUET = "Parquet"
     FEATHER = "Feather"
+    SQLITE = "SQLite"
     HUGGING_FACE = "Hugging Face dataset"
 
 
@@ -47,6 +48,10 @@ class Compression(Enum):
 
 TEXTS = (Kind.CSV, Kind.JSON_LINES, Kind.JSON)
 """Kinds that are text, and so have an encoding and line ends."""
+SEVERAL = (Kind.EXCEL, Kind.SQLITE)
+"""Kinds that may hold more tables than one, of which one is named."""
+FILE_OPTIONS = ("delimiter", "encoding", "table")
+"""Options of a reading that say what a file is, where that cannot be told by itself."""
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
 """Delimiters that are looked for, and what they are called."""
 SAMPLE = 256 * 1024
@@ -54,9 +59,26 @@ SAMPLE = 256 * 1024
 
 _BY_DELIMITER = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".psv": "|", ".txt": "\t", ".data": ",", ".dat": "\t"}
 _BY_JSON = {".jsonl": Kind.JSON_LINES, ".ndjson": Kind.JSON_LINES, ".json": Kind.JSON}
+_BY_HEAD = {
+    ".xlsx": Kind.EXCEL, ".parquet": Kind.PARQUET, ".pq": Kind.PARQUET, ".feather": Kind.FEATHER,
+    ".db": Kind.SQLITE, ".sqlite": Kind.SQLITE, ".sqlite3": Kind.SQLITE,
+}  # fmt: skip
+"""Names of files that are known by how they begin."""
 _TYPED = {"\\t": "\t", "tab": "\t"}
 """What people type in a shell for characters that it makes hard to type."""
-_BARE = (*_BY_DELIMITER, *_BY_JSON, ".xlsx", ".xlsm", ".xls", ".parquet", ".pq", ".feather")
+_BARE = (
+    *_BY_DELIMITER,
+    *_BY_JSON,
+    ".xlsx",
+    ".xlsm",
+    ".xls",
+    ".parquet",
+    ".pq",
+    ".feather",
+    ".db",
+    ".sqlite",
+    ".sqlite3",
+)
 SUFFIXES = (*(f"{name}{packed}" for name in _BARE for packed in ("", ".gz", ".bz2", ".zip")), ".zip")
 """How the names of tables end."""
 _CHUNK = 1 << 20
@@ -68,7 +90,6 @@ _OTHER_FILES = {
     b"%PDF": "a PDF document; export its table as CSV",
     b"\x89PNG": "an image; pass the folder whose subfolders are the classes",
     b"\xff\xd8\xff": "an image; pass the folder whose subfolders are the classes",
-    b"SQLite format 3": "an SQLite database; export the table as CSV",
     b"version https://git-lfs": "a pointer of Git LFS and not the data; fetch it with git lfs pull",
     b"\x80\x04": "a pickle; save it as CSV or Parquet",
     b"\x93NUMPY": "a single array; save inputs and labels with numpy.savez",
@@ -92,6 +113,7 @@ class FileFormat:
     delimiter: between the fields of a CSV file; None for any other.
     line_end: of a text: newline, carriage return and newline, or carriage return; None where the kind is no text.
     member: the file inside of a zip archive; None where there is no archive.
+    table: the table of a database, or the sheet of a workbook, that was asked for; None: none was.
     """
 
     kind: Kind
@@ -100,6 +122,7 @@ class FileFormat:
     delimiter: str | None = None
     line_end: str | None = None
     member: str | None = None
+    table: str | None = None
 
     def describe(self) -> str:
         """The format in plain words.
@@ -117,7 +140,18 @@ class FileFormat:
         return ", ".join(words)
 
 
-def detect(path: Path, delimiter: str | None = None, encoding: str | None = None) -> FileFormat:
+def file_options(reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options of a reading that ``detect`` takes.
+
+    >>> file_options({"label": "income", "delimiter": ";", "encoding": None})
+    {'delimiter': ';'}
+    """
+    return {name: reading[name] for name in FILE_OPTIONS if reading.get(name) is not None}
+
+
+def detect(
+    path: Path, delimiter: str | None = None, encoding: str | None = None, table: str | None = None
+) -> FileFormat:
     """What the table at a path is; an error in one sentence where it is none that can be read.
 
     Parameters
@@ -125,6 +159,7 @@ def detect(path: Path, delimiter: str | None = None, encoding: str | None = None
     path: a file, or the folder of a Hugging Face dataset.
     delimiter: a character that is known to part the fields of a CSV file, instead of the one found.
     encoding: a codec that a text is known to be in, instead of the one found.
+    table: the table of a database, or the sheet of a workbook, that is meant; other kinds hold one.
     """
     delimiter = _TYPED.get(delimiter or "", delimiter)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
@@ -140,7 +175,7 @@ def detect(path: Path, delimiter: str | None = None, encoding: str | None = None
         head = file.read(1024)
     binary = _binary_kind(head, path, suffix)
     if binary is not None:
-        return FileFormat(binary, compression, member=member)
+        return FileFormat(binary, compression, member=member, table=table if binary in SEVERAL else None)
     encoding = encoding or _encoding(path, packed, head, suffix)
     sample, is_all = _sample(path, packed, encoding)
     kind = Kind.CSV if delimiter is not None else _text_kind(sample, suffix)
@@ -235,6 +270,8 @@ def _binary_kind(head: bytes, path: Path, suffix: str) -> Kind | None:
         return Kind.PARQUET
     if head.startswith((b"ARROW1", b"FEA1")):
         return Kind.FEATHER
+    if head.startswith(b"SQLite format 3\0"):
+        return Kind.SQLITE
     if head[257:262] == b"ustar":
         raise HoldfastError(f"{path} is a tar archive; unpack it and pass the file or folder that is meant")
     other = next((what for start, what in _OTHER_FILES.items() if head.startswith(start)), None)
@@ -242,7 +279,7 @@ def _binary_kind(head: bytes, path: Path, suffix: str) -> Kind | None:
         raise HoldfastError(f"{path} is {other}")
     if head.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")):
         raise HoldfastError(f"{path} is a web page and not the data; download the file itself")
-    named = {".xlsx": Kind.EXCEL, ".parquet": Kind.PARQUET, ".pq": Kind.PARQUET, ".feather": Kind.FEATHER}.get(suffix)
+    named = _BY_HEAD.get(suffix)
     if named is not None:
         raise HoldfastError(f"{path} cannot be read: it does not begin as a file of {named.value} does")
     return None

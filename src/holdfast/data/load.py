@@ -12,7 +12,8 @@ from typing import IO, Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 
-from holdfast.data.formats import FileFormat, Kind, detect, opened
+from holdfast.data import database
+from holdfast.data.formats import Compression, FileFormat, Kind, detect, opened
 from holdfast.errors import HoldfastError
 
 TEST_PARTS = ("test", "validation", "valid", "val", "dev")
@@ -30,19 +31,24 @@ class Table(NamedTuple):
     """The format in plain words."""
 
 
-def load(path: Path, delimiter: str | None = None, encoding: str | None = None) -> pd.DataFrame:
+def load(
+    path: Path, delimiter: str | None = None, encoding: str | None = None, table: str | None = None
+) -> pd.DataFrame:
     """The table at a path, without the test rows that may come with it."""
-    return load_table(path, delimiter, encoding).frame
+    return load_table(path, delimiter, encoding, table).frame
 
 
-def load_table(path: Path, delimiter: str | None = None, encoding: str | None = None) -> Table:
+def load_table(
+    path: Path, delimiter: str | None = None, encoding: str | None = None, table: str | None = None
+) -> Table:
     """The table at a path.
 
     Parameters
     ----------
     delimiter, encoding: of a CSV file and of a text, where what is found by itself is wrong.
+    table: the table of a database, or the sheet of a workbook; whatever holds one table has no use for it.
     """
-    found = detect(path, delimiter, encoding)
+    found = detect(path, delimiter, encoding, table)
     if found.kind is Kind.HUGGING_FACE:
         return _hugging_face(path)
     try:
@@ -83,9 +89,13 @@ def _frame(path: Path, found: FileFormat) -> tuple[pd.DataFrame, str]:
         Kind.PARQUET: lambda file, _: _with_index(pd.read_parquet(_seekable(file))),
         Kind.FEATHER: lambda file, _: _with_index(pd.read_feather(_seekable(file))),
     }
+    if found.kind is Kind.SQLITE:
+        if found.compression is not Compression.NONE:
+            raise HoldfastError(f"{path} is a database in {found.compression.value}; unpack it")
+        return database.load(path, found.table)
     with opened(path, found) as file:
         if found.kind is Kind.EXCEL:
-            return _excel(_seekable(file))
+            return _excel(_seekable(file), found.table)
         return readers[found.kind](file, found), ""
 
 
@@ -112,8 +122,8 @@ def _csv(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
         )
 
 
-def _excel(file: io.BytesIO) -> tuple[pd.DataFrame, str]:
-    """The first sheet that holds anything; pandas leaves out empty lines at its end."""
+def _excel(file: io.BytesIO, asked: str | None) -> tuple[pd.DataFrame, str]:
+    """The sheet asked for, or the first that holds anything; pandas leaves out empty lines at its end."""
     try:
         import openpyxl  # noqa: F401  only this format needs it
     except ImportError:
@@ -121,6 +131,10 @@ def _excel(file: io.BytesIO) -> tuple[pd.DataFrame, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # styles and charts that it does not understand
         sheets = pd.read_excel(file, sheet_name=None, engine="openpyxl")
+    if asked is not None and asked not in sheets:
+        raise ValueError(f"it has no sheet {asked!r}; it has {', '.join(map(str, sheets))}")
+    if asked is not None:
+        return sheets[asked], f"sheet {asked!r} of {len(sheets)}"
     name, frame = next(((name, frame) for name, frame in sheets.items() if len(frame)), next(iter(sheets.items())))
     return frame, f"sheet {name!r} of {len(sheets)}" if len(sheets) > 1 else ""
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from holdfast.data import arrays, celeba, cifar, image_tables, images, mnist, pickles, tables, webvision
 from holdfast.data.encode import encode_inputs, encode_pictures
-from holdfast.data.formats import SUFFIXES, NoTable, detect, is_hugging_face
+from holdfast.data.formats import SEVERAL, SUFFIXES, NoTable, detect, is_hugging_face
 from holdfast.data.labels import Missing, Task
 from holdfast.data.load import Table, load_table
 from holdfast.data.own_features import further, in_place_of_inputs
@@ -25,9 +25,9 @@ from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
 
 UNDERSTOOD = (
-    "tables (.csv, .tsv, .xlsx, .json, .jsonl, .parquet, .feather, also as .gz, .bz2 or .zip; a folder of a Hugging "
-    "Face dataset), arrays (.npz), a folder of images with one subfolder per class, a folder of MNIST idx files, "
-    "a folder of CIFAR-10 or CIFAR-100 python batches, a folder of CelebA or of WebVision"
+    "tables (.csv, .tsv, .xlsx, .json, .jsonl, .parquet, .feather, also as .gz, .bz2 or .zip; an SQLite database; a "
+    "folder of a Hugging Face dataset), arrays (.npz), a folder of images with one subfolder per class, a folder of "
+    "MNIST idx files, a folder of CIFAR-10 or CIFAR-100 python batches, a folder of CelebA or of WebVision"
 )
 
 
@@ -47,6 +47,7 @@ def read(
     tune: bool = False,
     delimiter: str | None = None,
     encoding: str | None = None,
+    table: str | None = None,
     ignore: Sequence[str] = (),
     merge: Mapping[str, str] | None = None,
     keep_spelling: bool = False,
@@ -71,6 +72,7 @@ def read(
     tune: the encoder is to be trained itself: inputs are tokens or pixels, with the features beside them
         (``Rows.frozen``). The usual encoder where none is named.
     delimiter, encoding: of a table in a text file, where those found by themselves are wrong.
+    table: of an SQLite database, or the sheet of an Excel workbook, where there are several.
     ignore: columns of a table that are not learned from.
     merge: labels of a table by the classes that they belong to, such as ``{"catt": "cat"}``.
     keep_spelling: labels of a table that differ by case or white space alone stay classes of their own.
@@ -82,6 +84,8 @@ def read(
     kind = kind_of(found)
     _check_recipe(kind, found, recipe)
     _check_options(kind, found, label or truth, task, image_size)
+    if recipe is None:
+        check_holds_several(found, kind, table)
     if tune and recipe is None:
         encoder = encoder_to_tune(encoder, kind)
     if features is not None:
@@ -92,20 +96,20 @@ def read(
         encoder = None
     options = {"skip_broken": skip_broken, "image_size": image_size}
     if kind == "table":
-        table = load_table(found, delimiter, encoding)
+        loaded = load_table(found, delimiter, encoding, table)
         labels = {
             "label": label, "truth": truth, "task": task, "missing": missing_labels, "merge": merge,
             "keep_spelling": keep_spelling,
         }  # fmt: skip
-        column = _picture_column(found, table, recipe, features, (label, truth, *ignore))
+        column = _picture_column(found, loaded, recipe, features, (label, truth, *ignore))
         if column is None:
             _check_sizes(found, image_size)
             rows, test = _of_table(
-                found, table, features, ignore=ignore, recipe=recipe, encoder=encoder, progress=progress, tune=tune,
+                found, loaded, features, ignore=ignore, recipe=recipe, encoder=encoder, progress=progress, tune=tune,
                 **labels,
             )  # fmt: skip
             return rows, test
-        rows, test = _of_image_table(found, table, column, encoder=encoder, recipe=recipe, **labels, **options)
+        rows, test = _of_image_table(found, loaded, column, encoder=encoder, recipe=recipe, **labels, **options)
     else:
         if encoder == "auto" and kind in ("celeba", "webvision"):
             encoder = None  # they come with a protocol of their own
@@ -213,6 +217,7 @@ def read_inputs(
     features: str | os.PathLike[str] | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
+    table: str | None = None,
     progress: MakeProgress = silent,
 ) -> tuple[Tensor, tuple[str, ...] | None]:
     """Inputs to predict on, prepared by a recipe, and the names of the rows; labels are not needed.
@@ -221,7 +226,7 @@ def read_inputs(
     """
     found = Path(path)
     kind = kind_of(found)
-    frame = _further_frame(found, delimiter, encoding) if kind == "table" else None
+    frame = _further_frame(found, delimiter, encoding, table) if kind == "table" else None
     _check_recipe(kind, found, recipe)
     if features is not None and "features" not in recipe:
         raise HoldfastError("the model did not learn from features of a file; leave --features out")
@@ -248,8 +253,8 @@ def read_inputs(
     return x, names
 
 
-def _further_frame(path: Path, delimiter: str | None, encoding: str | None) -> pd.DataFrame:
-    table = load_table(path, delimiter, encoding)
+def _further_frame(path: Path, *options: str | None) -> pd.DataFrame:
+    table = load_table(path, *options)
     return table.frame if table.test is None else table.test
 
 
@@ -335,6 +340,14 @@ def _check_options(
         raise HoldfastError(f"{path} holds landmarks to regress on, not classes; leave --task out")
     if kind in ("mnist", "cifar"):
         _check_sizes(path, image_size)
+
+
+def check_holds_several(path: Path, kind: str, table: str | None) -> None:
+    """A table is named only where there may be several."""
+    if table is not None and (kind != "table" or detect(path).kind not in SEVERAL):
+        raise HoldfastError(
+            f"{path} is neither a database nor a workbook, so it has no table {table!r}; leave --table out"
+        )
 
 
 def _check_sizes(path: Path, image_size: images.Size | None) -> None:

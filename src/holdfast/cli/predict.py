@@ -15,6 +15,7 @@ from torch import Tensor
 from holdfast.cli import options as o
 from holdfast.data import read_inputs
 from holdfast.data.load import load_table
+from holdfast.data.read import kind_of
 from holdfast.errors import HoldfastError
 from holdfast.registry import columns_near
 from holdfast.run import Run
@@ -86,7 +87,7 @@ def _predicted(trained: Run, x: Tensor, probabilities: bool) -> pd.DataFrame:
 
 def _kept(data: Path, trained: Run, asked: Sequence[str], count: int) -> pd.DataFrame:
     """The columns of the table that was read which are to be kept, in the order asked for."""
-    if "label" not in trained.config.recipe:
+    if kind_of(data) != "table":
         raise HoldfastError(f"{data} is no table, so it has no columns to keep; leave --keep out")
     reading = trained.config.source.get("reading", {})
     table = load_table(data, reading.get("delimiter"), reading.get("encoding"))

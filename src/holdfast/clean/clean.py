@@ -16,6 +16,7 @@ from holdfast.clean import files, frame
 from holdfast.clean.edit import Edit
 from holdfast.clean.rule import Judged, Rule, judged
 from holdfast.data import tables
+from holdfast.data.coco import training_file
 from holdfast.data.read import kind_of
 from holdfast.data.rows import Rows
 from holdfast.data.scale import scaled_targets, unscaled
@@ -115,6 +116,7 @@ def clean(
     source, place = Source(**made.config.source), Path(out)
     path = Path(source.path)
     if path.exists():
+        path = training_file(path) if kind_of(path) == "coco" else path
         files.check_apart(path, place, force)
     edit = _edit(made, found, _rows_as_filed(made, source), rule)
     _write(path, place, source, edit, force)
@@ -127,6 +129,8 @@ def _write(path: Path, out: Path, source: Source, edit: Edit, force: bool) -> No
         files.write_table(path, out, source.reading, edit, force)
     elif kind == "npz":
         files.write_arrays(path, out, edit)
+    elif kind == "coco":
+        files.write_coco(path, out, edit)
     elif kind == "images":
         files.write_images(path, out, edit, force)
     else:

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.clean import arrow_file, csv_file, excel_file, hugging_face, image_folder, json_file, npz_file
+from holdfast.clean import arrow_file, coco_file, csv_file, excel_file, hugging_face, image_folder, json_file, npz_file
 from holdfast.clean.edit import Edit
 from holdfast.data.formats import Compression, FileFormat, Kind, detect, opened
 from holdfast.errors import HoldfastError
 from holdfast.files import written_aside
 
-EDITORS: dict[Kind, Callable[[bytes, FileFormat, Edit], bytes]] = {
+Editor = Callable[[bytes, FileFormat, Edit], bytes]
+EDITORS: dict[Kind, Editor] = {
     Kind.CSV: csv_file.edited,
     Kind.EXCEL: excel_file.edited,
     Kind.JSON_LINES: json_file.edited,
@@ -46,6 +47,15 @@ def write_table(path: Path, out: Path, reading: Mapping[str, Any], edit: Edit, f
         with folder_aside(out, force) as aside:
             hugging_face.write(path, aside, edit)
         return
+    _write_edited(path, out, found, EDITORS[found.kind], edit)
+
+
+def write_coco(path: Path, out: Path, edit: Edit) -> None:
+    """Write a COCO annotation file after an edit."""
+    _write_edited(path, out, detect(path), coco_file.edited, edit)
+
+
+def _write_edited(path: Path, out: Path, found: FileFormat, edited: Editor, edit: Edit) -> None:
     packing = PACKED.get(out.suffix.lower(), Compression.NONE)
     inner = out if packing is Compression.NONE else out.with_suffix("")
     allowed = (path.suffix.lower(), *ENDINGS[found.kind])
@@ -54,7 +64,7 @@ def write_table(path: Path, out: Path, reading: Mapping[str, Any], edit: Edit, f
     with opened(path, found) as file:
         data = file.read()
     member = found.member or inner.name
-    _write(out, packed(EDITORS[found.kind](data, found, edit), packing, member))
+    _write(out, packed(edited(data, found, edit), packing, member))
 
 
 def write_arrays(path: Path, out: Path, edit: Edit) -> None:

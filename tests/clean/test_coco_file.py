@@ -140,3 +140,17 @@ def test_on_the_command_line(shades):
         clean(shades / "run", shades / "_annotations.coco.json", force=True)
     with pytest.raises(HoldfastError, match=r"is JSON and stays so; let a.csv end in .json"):
         clean(shades / "run", shades / "a.csv")
+
+
+def test_test_rows_of_the_same_folder_are_never_written_over(shades, tmp_path):
+    for part in ("train", "test"):
+        (tmp_path / "data" / part).mkdir(parents=True)
+        for file in (*shades.glob("*.png"), shades / "_annotations.coco.json"):
+            (tmp_path / "data" / part / file.name).write_bytes(file.read_bytes())
+    rows, test = Source.at(tmp_path / "data", "0", 0, missing_labels="drop", skip_broken=True).load()
+    run = fit(rows, Method(), "mlp", test=test, epochs=1, batch_size=8, device="cpu", out=tmp_path / "run")
+    with pytest.raises(HoldfastError, match="never changed"):
+        clean(run, tmp_path / "data" / "test" / "_annotations.coco.json", force=True)
+    clean(run, tmp_path / "data" / "train" / "cleaned.json")
+    before = json.loads((shades / "_annotations.coco.json").read_text())
+    assert json.loads((tmp_path / "data" / "train" / "cleaned.json").read_text())["images"] == before["images"]

@@ -36,6 +36,10 @@ class Parts(NamedTuple):
     test: Path | None = None
     others: tuple[Path, ...] = ()
 
+    @property
+    def every(self) -> list[Path]:
+        return [self.train, *([] if self.test is None else [self.test]), *self.others]
+
 
 @dataclass(frozen=True)
 class Annotated:
@@ -62,9 +66,12 @@ def is_coco(path: Path) -> bool:
     return _looks_so(path) if path.is_file() else _parts(path) is not None
 
 
-def training_file(path: Path) -> Path:
-    """The annotation file of the training rows."""
-    return _found(path).train
+def parts_of(path: Path) -> Parts:
+    """The annotation files of a path for which ``is_coco`` holds."""
+    found = Parts(path) if path.is_file() else _parts(path)
+    if found is None:
+        raise HoldfastError(f"{path} holds no COCO annotations any more")
+    return found
 
 
 def read(
@@ -85,7 +92,7 @@ def read(
     path: an annotation file, or a folder that holds some.
     missing: what to do with images that have no annotation; see ``image_tables.build`` for the others.
     """
-    found, root = _found(path), _root(path)
+    found, root = parts_of(path), _root(path)
     options: dict[str, Any] = {
         "missing": missing, "encoder": encoder, "merge": merge, "keep_spelling": keep_spelling,
         "skip_broken": skip_broken, "image_size": image_size,
@@ -105,7 +112,7 @@ def read_inputs(
     path: Path, recipe: Mapping[str, Any], skip_broken: bool = False
 ) -> tuple[Tensor | images.Pictures, tuple[str, ...]]:
     """All images of an annotation file (of the test set if there is one), annotated or not, and their names."""
-    found, root = _found(path), _root(path)
+    found, root = parts_of(path), _root(path)
     file = found.test or found.train
     frame = pd.DataFrame({FILE: _files(file, root, _images(_document(file), str(file)))})
     return image_tables.inputs(frame, root, {**recipe, "column": FILE}, skip_broken)
@@ -162,13 +169,6 @@ def _rows(
 def _root(path: Path) -> Path:
     """Where the names of rows are found from."""
     return path if path.is_dir() else path.parent
-
-
-def _found(path: Path) -> Parts:
-    found = Parts(path) if path.is_file() else _parts(path)
-    if found is None:
-        raise HoldfastError(f"{path} holds no COCO annotations any more")
-    return found
 
 
 def _parts(folder: Path) -> Parts | None:

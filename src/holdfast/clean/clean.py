@@ -16,6 +16,7 @@ from holdfast.clean import files, frame
 from holdfast.clean.edit import Edit
 from holdfast.clean.rule import Judged, Rule, judged
 from holdfast.data import tables
+from holdfast.data.coco import parts_of
 from holdfast.data.read import kind_of
 from holdfast.data.rows import Rows
 from holdfast.data.scale import scaled_targets, unscaled
@@ -115,7 +116,10 @@ def clean(
     source, place = Source(**made.config.source), Path(out)
     path = Path(source.path)
     if path.exists():
-        files.check_apart(path, place, force)
+        # Of a folder with COCO annotations one file is written, which may lie beside them.
+        path, *others = parts_of(path).every if kind_of(path) == "coco" else [path]
+        for file in (path, *others):
+            files.check_apart(file, place, force)
     edit = _edit(made, found, _rows_as_filed(made, source), rule)
     _write(path, place, source, edit, force)
     return Cleaned(rule, edit, int(found.reviewed.sum()), out=place)
@@ -127,6 +131,8 @@ def _write(path: Path, out: Path, source: Source, edit: Edit, force: bool) -> No
         files.write_table(path, out, source.reading, edit, force)
     elif kind == "npz":
         files.write_arrays(path, out, edit)
+    elif kind == "coco":
+        files.write_coco(path, out, edit)
     elif kind == "images":
         files.write_images(path, out, edit, force)
     else:

@@ -15,6 +15,7 @@ from typing import Any
 
 from holdfast.clean import (
     arrow_file,
+    coco_file,
     csv_file,
     database_file,
     excel_file,
@@ -28,7 +29,8 @@ from holdfast.data.formats import Compression, FileFormat, Kind, detect, file_op
 from holdfast.errors import HoldfastError
 from holdfast.files import written_aside
 
-EDITORS: dict[Kind, Callable[[bytes, FileFormat, Edit], bytes]] = {
+Editor = Callable[[bytes, FileFormat, Edit], bytes]
+EDITORS: dict[Kind, Editor] = {
     Kind.CSV: csv_file.edited,
     Kind.EXCEL: excel_file.edited,
     Kind.JSON_LINES: json_file.edited,
@@ -56,21 +58,36 @@ def write_table(path: Path, out: Path, reading: Mapping[str, Any], edit: Edit, f
         with folder_aside(out, force) as aside:
             hugging_face.write(path, aside, edit)
         return
+    if found.kind is Kind.SQLITE:
+        _, packing = _named_as(path, out, found)
+        if packing is not Compression.NONE:
+            raise HoldfastError(f"{path.name} is a database, which is not packed; let {out.name} end in .db")
+        with written_aside(out) as aside:
+            database_file.write(path, aside, found, edit)
+        return
+    _write_edited(path, out, found, EDITORS[found.kind], edit)
+
+
+def write_coco(path: Path, out: Path, edit: Edit) -> None:
+    """Write a COCO annotation file after an edit."""
+    _write_edited(path, out, detect(path), coco_file.edited, edit)
+
+
+def _write_edited(path: Path, out: Path, found: FileFormat, edited: Editor, edit: Edit) -> None:
+    inner, packing = _named_as(path, out, found)
+    with opened(path, found) as file:
+        data = file.read()
+    _write(out, packed(edited(data, found, edit), packing, found.member or inner.name))
+
+
+def _named_as(path: Path, out: Path, found: FileFormat) -> tuple[Path, Compression]:
+    """The name of a new file without its compression, and that; an error where it is not a name of its kind."""
     packing = PACKED.get(out.suffix.lower(), Compression.NONE)
     inner = out if packing is Compression.NONE else out.with_suffix("")
     allowed = (path.suffix.lower(), *ENDINGS[found.kind])
     if inner.suffix.lower() not in allowed and not (packing is Compression.ZIP and not inner.suffix):
         raise HoldfastError(f"{path.name} is {found.kind.value} and stays so; let {out.name} end in {allowed[1]}")
-    if found.kind is Kind.SQLITE:
-        if packing is not Compression.NONE:
-            raise HoldfastError(f"{path.name} is a database, which is not packed; let {out.name} end in {allowed[1]}")
-        with written_aside(out) as aside:
-            database_file.write(path, aside, found, edit)
-        return
-    with opened(path, found) as file:
-        data = file.read()
-    member = found.member or inner.name
-    _write(out, packed(EDITORS[found.kind](data, found, edit), packing, member))
+    return inner, packing
 
 
 def write_arrays(path: Path, out: Path, edit: Edit) -> None:

@@ -16,6 +16,7 @@ from holdfast.cli import options as o
 from holdfast.data import read_inputs
 from holdfast.data.formats import file_options
 from holdfast.data.load import load_table
+from holdfast.data.read import kind_of
 from holdfast.errors import HoldfastError
 from holdfast.registry import columns_near
 from holdfast.run import Run
@@ -91,7 +92,7 @@ def _predicted(trained: Run, x: Tensor, probabilities: bool) -> pd.DataFrame:
 
 def _kept(data: Path, trained: Run, asked: Sequence[str], count: int, options: Mapping[str, str]) -> pd.DataFrame:
     """The columns of the table that was read which are to be kept, in the order asked for."""
-    if "label" not in trained.config.recipe:
+    if kind_of(data) != "table":
         raise HoldfastError(f"{data} is no table, so it has no columns to keep; leave --keep out")
     table = load_table(data, **options)
     frame = table.frame if table.test is None else table.test

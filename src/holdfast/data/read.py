@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from holdfast.data import arrays, celeba, cifar, image_tables, images, mnist, pickles, tables, webvision
+from holdfast.data import arrays, celeba, cifar, coco, image_tables, images, mnist, pickles, tables, webvision
 from holdfast.data.encode import encode_inputs, encode_pictures
 from holdfast.data.formats import SEVERAL, SUFFIXES, NoTable, detect, is_hugging_face
 from holdfast.data.labels import Missing, Task
@@ -26,7 +26,8 @@ from holdfast.progress import MakeProgress, silent
 
 UNDERSTOOD = (
     "tables (.csv, .tsv, .xlsx, .json, .jsonl, .parquet, .feather, also as .gz, .bz2 or .zip; an SQLite database; a "
-    "folder of a Hugging Face dataset), arrays (.npz), a folder of images with one subfolder per class, a folder of "
+    "folder of a Hugging Face dataset), arrays (.npz), a folder of images with one subfolder per class, COCO "
+    "annotations, a folder of "
     "MNIST idx files, a folder of CIFAR-10 or CIFAR-100 python batches, a folder of CelebA or of WebVision"
 )
 
@@ -57,7 +58,8 @@ def read(
 
     Parameters
     ----------
-    path: a table (docs/formats.md), an npz file, or a folder of images, MNIST, CIFAR, CelebA or WebVision files.
+    path: a table (docs/formats.md), an npz file, or a folder of images, MNIST, CIFAR, CelebA or WebVision files, or
+        COCO annotations or a folder that holds them.
     label, truth: columns of a table that hold the labels and, where they are known, the true labels.
     task: classes or numbers to predict; by default the labels decide.
     recipe: the `Rows.recipe` of an earlier reading, to prepare these rows the same way.
@@ -110,6 +112,11 @@ def read(
             )  # fmt: skip
             return rows, test
         rows, test = _of_image_table(found, loaded, column, encoder=encoder, recipe=recipe, **labels, **options)
+    elif kind == "coco":
+        rows, test = coco.read(
+            found, recipe=recipe, missing=missing_labels, encoder=encoder, merge=merge, keep_spelling=keep_spelling,
+            skip_broken=skip_broken, image_size=image_size,
+        )  # fmt: skip
     else:
         if encoder == "auto" and kind in ("celeba", "webvision"):
             encoder = None  # they come with a protocol of their own
@@ -269,6 +276,8 @@ def _inputs(
         return celeba.read_inputs(path, recipe, skip_broken)
     if kind == "webvision":
         return webvision.read_inputs(path, recipe, skip_broken)
+    if kind == "coco":
+        return coco.read_inputs(path, recipe, skip_broken)
     if kind in ("images", "image"):
         return images.read_inputs(path, recipe, skip_broken)
     named = arrays.load(path) if kind == "npz" else pickles.load(path, trust_pickle=trust_pickle)
@@ -287,6 +296,7 @@ def kind_of(path: Path) -> str:
                 "cifar": cifar.is_cifar,
                 "celeba": celeba.is_celeba,
                 "webvision": webvision.is_webvision,
+                "coco": coco.is_coco,
             }
             return next((kind for kind, found in known.items() if found(path)), "images")
         with path.open("rb"):
@@ -295,6 +305,8 @@ def kind_of(path: Path) -> str:
         raise HoldfastError(f"{path} does not exist") from None
     except OSError as error:
         raise HoldfastError(f"{path} cannot be read: {error.strerror}") from None
+    if ".json" in path.name.lower() and coco.is_coco(path):
+        return "coco"
     suffixes = {
         "table": SUFFIXES,
         "npz": (".npz",),
@@ -334,7 +346,7 @@ def _check_options(
     """Options that the source cannot heed are refused rather than ignored."""
     if column is not None and kind != "table":
         raise HoldfastError(f"{path} has no columns, so none is named {column!r}; name columns for tables only")
-    if task == "regression" and kind in ("images", "mnist", "cifar", "webvision"):
+    if task == "regression" and kind in ("images", "mnist", "cifar", "webvision", "coco"):
         raise HoldfastError(f"{path} holds classes, not numbers to regress on; leave --task out")
     if task == "classification" and kind == "celeba":
         raise HoldfastError(f"{path} holds landmarks to regress on, not classes; leave --task out")

@@ -218,8 +218,9 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         feed.weight, others = None, None if judged is None else judged.x  # labels are judged, not what rows count
         found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others)
     if rows is not job.rows or rows.weight is not None:
-        # Trees read features, and cannot join a network that reads tokens or pixels; nor do they know of weights.
-        found = found._replace(trees=None)
+        # Trees read features, and cannot join a network that reads tokens or pixels, which is not one of these that was
+        # given more time either; nor do trees know of weights.
+        found = found._replace(trees=None, unfinished=found.unfinished if rows is job.rows else None)
     evidence = Evidence(*(None if each is None else each.cpu() for each in found))  # type: ignore[arg-type]
     job.asking = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     if job.folder is not None:

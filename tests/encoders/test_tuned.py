@@ -24,6 +24,7 @@ from holdfast.data import read, read_inputs
 from holdfast.data.display import Display
 from holdfast.encoders.tuned import TunedText, network
 from holdfast.files import read_tensors
+from holdfast.run_folder import RunFolder
 from holdfast.usual import TUNED
 
 TEXTS = "own_encoders:Spelling"
@@ -145,9 +146,11 @@ def test_labels_are_judged_by_the_features_as_they_are(table, tmp_path):
     say = ("--label", "label", "--net", TEXTS, "--quiet")
     command("fit", table, *say, "--out", tmp_path / "frozen")
     command("fit", table, *say, "--tune", "--epochs", 1, "--out", tmp_path / "tuned", "--method", "standard")
-    frozen, tuned = (Run.records(tmp_path / name).issue_table() for name in ("frozen", "tuned"))
-    assert frozen["trust"].tolist() == tuned["trust"].tolist()
-    assert frozen["suggested"].tolist() == tuned["suggested"].tolist()
+    frozen, tuned = (RunFolder(tmp_path / name).evidence() for name in ("frozen", "tuned"))
+    assert torch.equal(frozen.joined, tuned.joined)
+    assert torch.equal(frozen.test, tuned.test)
+    kept = Run.records(tmp_path / "tuned").ledger
+    assert kept["evidence_0"].tolist() == tuned.joined[:, 0].tolist()  # also where heads would have learnt on
 
 
 def short_run(name, out, epochs):

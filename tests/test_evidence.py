@@ -8,7 +8,7 @@ from torch import nn
 from torch.optim import Adam
 
 from holdfast import Feed, HoldfastError, Method, Rows, Run, SecondOpinion, check_method, fit
-from holdfast.evidence import FOLDS, cross_fit, most_epochs
+from holdfast.evidence import FOLDS, caveats, cross_fit, most_epochs
 from holdfast.feed import usual_batch
 from holdfast.functional.held_out import stratified_folds
 from holdfast.functional.label_trust import joined_evidence, label_trust, trust_in
@@ -17,6 +17,7 @@ from holdfast.noise import symmetric
 from holdfast.noise_model import noise_model
 from holdfast.progress import Silent
 from holdfast.run_folder import RunFolder
+from holdfast.types import Evidence
 
 
 @pytest.mark.parametrize("regression", [False, True])
@@ -306,3 +307,27 @@ def test_trees_have_their_say_where_they_predict_better():
     with_trees = tree_opinions(x, rows.y, torch.arange(1500) % FOLDS, 2)
     assert (with_trees.argmax(1) == linear).float().mean() < right
     assert held_out.gather(1, rows.y[:, None]).log().mean() > with_trees.gather(1, rows.y[:, None]).log().mean()
+
+
+def told(evidence, y):
+    return caveats(Evidence(evidence, evidence), y)
+
+
+def test_inputs_that_tell_nothing_are_said_to():
+    """Also where all that is learnt is which class is the larger one."""
+    torch.manual_seed(0)
+    y = (torch.rand(2000) < 0.1).long()
+    shares = torch.tensor([0.9, 0.1]).expand(2000, 2)
+    assert "no better than by guessing" in told(shares + 0.01 * torch.randn(2000, 1) * torch.tensor([1, -1]), y)[0]
+    assert told(0.8 * shares + 0.2 * torch.nn.functional.one_hot(y, 2), y) == []
+    target = torch.randn(500, 1)
+    assert "targets of rows" in told(torch.zeros(500, 1), target)[0]
+    assert told(0.5 * target, target) == []
+
+
+def test_networks_that_ended_too_early_are_said_to():
+    y = torch.tensor([0, 1] * 50)
+    sure = torch.nn.functional.one_hot(y, 2).float().clamp(0.1, 0.9)
+    late = Evidence(sure, sure, unfinished=torch.tensor(0.2))
+    assert "still learning" in caveats(late, y)[0]
+    assert caveats(late._replace(unfinished=torch.tensor(0.01)), y) == []

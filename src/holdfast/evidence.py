@@ -41,6 +41,8 @@ BEND = 0.1
 absolute error, whose best prediction is a median. Further out, wrong targets pull predictions towards themselves."""
 HALVED = 5
 """Epochs below which halves of them tell nothing: all that is learnt is learnt late."""
+TOLD = 0.01
+"""The part of the doubt about labels that inputs must take away from networks, else judging by them is guesswork."""
 NEAR = 1.02
 """Epochs whose held-out loss is at most so many times the least one count towards the evidence."""
 
@@ -138,9 +140,40 @@ def _unfinished(course: Sequence[float], epochs: int, y: Tensor) -> float:
     these losses, hardly changes it."""
     if y.is_floating_point() or len(course) < epochs or epochs < HALVED:
         return 0.0
-    shares = torch.bincount(y).double() / len(y)
-    nothing, least = -float(torch.special.xlogy(shares, shares).sum()), min(course)
+    nothing, least = _loss_of_shares(y), min(course)
     return max(0.0, course[(epochs - 1) // 2] - least) / (nothing - least) if least < nothing else 0.0
+
+
+def _loss_of_shares(y: Tensor) -> float:
+    """The mean loss of who knows no more of classes than their shares."""
+    shares = torch.bincount(y).double() / len(y)
+    return -float(torch.special.xlogy(shares, shares).sum())
+
+
+def caveats(evidence: Evidence, y: Tensor) -> list[str]:
+    """What whoever reads a list of wrong labels should know about the evidence behind it, a sentence each.
+
+    Shape: y (N,) classes or (N, q) targets, as given.
+    """
+    said = []
+    if not evidence.finished:
+        said.append(
+            "networks trained on other rows were still learning when their epochs ended, so labels are judged by the "
+            "training itself; more epochs, or a pre-trained network, may find more"
+        )
+    numbers, given = y.is_floating_point(), y.cpu().numpy()
+    if numbers:
+        guess = np.broadcast_to(np.median(given, axis=0), given.shape)
+        loss, nothing = (_capped_miss(each, given) for each in (evidence.held_out.cpu().numpy(), guess))
+    else:
+        loss, nothing = held_out_loss(evidence.held_out.cpu().numpy(), given), _loss_of_shares(y)
+    if loss > (1 - TOLD) * nothing > 0:
+        what = "targets" if numbers else "labels"
+        said.append(
+            f"from these inputs, {what} of rows that a network has not seen are predicted no better than by guessing: "
+            f"take what is flagged as guesswork, and see whether columns are missing"
+        )
+    return said
 
 
 def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:

@@ -49,6 +49,14 @@ def test_texts_are_judged_by_what_the_encoder_reads(texts):
     assert f"texts are read by {TEXTS}, a pre-trained network, beside their words" in found.findings[0].sentence
 
 
+def test_texts_without_a_word_in_common_are_judged_all_the_same(texts):
+    path, wrong = texts
+    frame = pd.read_csv(path)
+    words = pd.Series([word for line in frame["text"] for word in set(line.lower().split())]).value_counts()
+    frame["text"] = [" ".join(w for w in line.split() if words[w.lower()] == 1) for line in frame["text"]]
+    assert f1(holdfast.check(frame, label="label", encoder=TEXTS), wrong) > 0.9
+
+
 def test_words_are_still_heard_beside_the_encoder():
     draw = np.random.default_rng(1)
     truth = draw.integers(0, 2, 300)

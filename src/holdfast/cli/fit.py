@@ -19,6 +19,7 @@ from holdfast.data.source import Source
 from holdfast.encoders.named import runs_code
 from holdfast.encoders.tuned import is_tuned
 from holdfast.errors import HoldfastError
+from holdfast.evidence import caveats
 from holdfast.fit import fit as train
 from holdfast.methods import DEFAULT, METHODS
 from holdfast.methods.sample_selection import WithNoiseRate
@@ -173,6 +174,9 @@ def fit(
         o.console.print(f"the rate it trained with: {trainer.estimate.rate:.1%}", highlight=False)
     if not rows.unlabelled:
         o.say_wrong_labels(run.wrong_labels(), f"holdfast issues {out}")
+    found = RunFolder(out).evidence()
+    for line in () if found is None else caveats(found, rows.y):
+        o.console.print(f"note: {line}", highlight=False, soft_wrap=True)
     if rows.classes is None:
         shown, which = (rows, "training") if held_out is None else (held_out, "test")
         _residual_summary(run, shown, out, which)

@@ -32,22 +32,26 @@ NESTED = (list, tuple, np.ndarray, dict, set, bytes)
 IGNORED = "as asked for"
 CONSTANT = "the same in every row"
 _WHAT = {True: "dates", False: "numbers"}
+FitText = Callable[[list[str], list[str]], dict[str, Any] | str]
+"""How a column of text is encoded: of the text of each row, and of each text once."""
 _NUMBER_KINDS = {"decimal", "integer", "floating", "mixed-integer-float"}
 
 
 def fit(
-    frame: pd.DataFrame, encoder: str | None = None, progress: MakeProgress = silent
+    frame: pd.DataFrame, encoder: str | None = None, progress: MakeProgress = silent, fewest: int = 2
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """How each column is encoded, as plain JSON values, and why the others are dropped.
 
     Parameters
     ----------
     encoder: of a pre-trained network that reads text besides its words; None: words alone.
+    fewest: rows in which a word of a text must occur to be read.
     """
     fitted: list[dict[str, Any]] = []
     dropped: dict[str, str] = {}
+    fit_text = partial(_fit_text, encoder=encoder, progress=progress, fewest=fewest)
     for name in frame.columns:
-        spec = _fit_column(frame[name], str(name), encoder, progress)
+        spec = _fit_column(frame[name], str(name), fit_text)
         if isinstance(spec, str):
             dropped[str(name)] = spec
         else:
@@ -89,7 +93,7 @@ def _bytes(value: object) -> bytes:
     return str(value).encode("utf-8", "surrogatepass")
 
 
-def _fit_column(values: pd.Series[Any], name: str, encoder: str | None, progress: MakeProgress) -> dict[str, Any] | str:
+def _fit_column(values: pd.Series[Any], name: str, fit_text: FitText) -> dict[str, Any] | str:
     if values.isna().all():
         return "no value in any row"
     if _is_numeric(values):
@@ -108,7 +112,7 @@ def _fit_column(values: pd.Series[Any], name: str, encoder: str | None, progress
         return f"it holds {type(first).__name__} values, and not numbers, words or text"
     written = notation_of(values)
     if written is None:
-        return _fit_words(values, encoder, progress)
+        return _fit_words(values, fit_text)
     spec = _fit_number(values, name, written)
     return spec if isinstance(spec, str) else {**spec, "written": written}
 
@@ -241,7 +245,7 @@ def _encode_number(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray[n
     return block
 
 
-def _fit_words(values: pd.Series[Any], encoder: str | None, progress: MakeProgress) -> dict[str, Any] | str:
+def _fit_words(values: pd.Series[Any], fit_text: FitText) -> dict[str, Any] | str:
     codes, names = to_names(values)
     known = codes[codes >= 0]
     if len(known) == len(codes) > len(names) == 1:
@@ -249,7 +253,7 @@ def _fit_words(values: pd.Series[Any], encoder: str | None, progress: MakeProgre
     share = len(names) / len(known)
     words = float(np.array([len(name.split()) for name in names])[known].mean())
     if words >= TEXT_FROM_WORDS and (len(names) > MOST_CATEGORIES or share > 0.5):
-        return _fit_text([names[code] for code in known], names, encoder, progress)
+        return fit_text([names[code] for code in known], names)
     if share > ID_FROM_SHARE and len(known) >= ID_FROM_ROWS:
         return "almost every row has its own value"
     counts = np.bincount(known, minlength=len(names))
@@ -279,9 +283,9 @@ def _encode_category(values: pd.Series[Any], spec: Mapping[str, Any]) -> NDArray
 
 
 def _fit_text(
-    texts: list[str], distinct: list[str], encoder: str | None, progress: MakeProgress
+    texts: list[str], distinct: list[str], *, encoder: str | None, progress: MakeProgress, fewest: int
 ) -> dict[str, Any] | str:
-    counter = _vectorizer(min_df=2, max_features=MOST_WORDS)
+    counter = _vectorizer(min_df=fewest, max_features=MOST_WORDS)
     try:
         counter.fit(texts)
         words, idf = counter.get_feature_names_out().tolist(), counter.idf_.astype(float).tolist()

@@ -270,6 +270,8 @@ def _fit(
     if encoder not in (None, "auto") and not any("encoder" in spec for spec in fitted):
         raise HoldfastError(f"no column holds text that {encoder} could read; leave it out (--net mlp, no --tune)")
     if not fitted and alone:
+        fitted, dropped = columns.fit(features, None, progress, fewest=1)  # rare words are better than none
+    if not fitted and alone:
         why = "; ".join(f"{name!r} dropped: {reason}" for name, reason in dropped.items())
         aside = f" ({why})" if why else ""
         raise HoldfastError(f"no column besides {label!r} can be learned from{aside}")

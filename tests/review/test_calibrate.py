@@ -43,14 +43,15 @@ def test_settled_labels_are_certain_and_others_follow_them():
 
 
 @pytest.mark.parametrize(("offset", "slope"), [(1.0, 1.0), (-1.0, 1.0), (0.0, 0.6), (0.0, 1.6)])
-@pytest.mark.parametrize("asked_for", ["telling", "at random"])
-def test_a_run_that_is_off_is_corrected(offset, slope, asked_for):
+@pytest.mark.parametrize(("asked_for", "most"), [("telling", 0.95), ("at random", 0.5)])
+def test_a_run_that_is_off_is_corrected(offset, slope, asked_for, most):
+    """By more than half where rows of any trust were asked about; doubtful rows alone say less of all others."""
     trust, wrong = labels(3, offset, slope)
     order = -telling(trust, np.zeros(len(trust))) if asked_for == "telling" else np.random.default_rng(1).random(5000)
     asked = first(order, 600)
     found = calibrate(trust, asked, wrong)
     true, own = wrong[~asked].sum(), (1 - trust)[~asked].sum()
-    assert abs(found.left.estimate - true) < 0.6 * abs(own - true)
+    assert abs(found.left.estimate - true) < most * abs(own - true)
     assert found.left.low <= true <= found.left.high
 
 

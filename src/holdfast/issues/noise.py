@@ -109,8 +109,8 @@ def noise_after(noise: Noise, trust: Trust, y: Tensor, right: Tensor, true: Tens
     count = torch.bincount(y, minlength=classes).clamp_min(1)
     found = _by_class(torch.where(settled, 1 - right, 0.0), y, classes) / count
     rest = _by_class(torch.where(settled, 0.0, 1 - right), y, classes) / count
-    own = torch.from_numpy(noise.classes["wrong"].to_numpy(dtype=np.float64)).clamp_min(1e-12)
-    low, high = (torch.from_numpy(noise.classes[name].to_numpy(dtype=np.float64)) / own for name in ("low", "high"))
+    own, low, high = torch.tensor(noise.classes[["wrong", "low", "high"]].to_numpy(dtype=np.float64)).T
+    low, high = (bound / own.clamp_min(1e-12) for bound in (low, high))
     least, most = (value / left[0] if left[0] > 0 else 1.0 for value in left[1:])
     table = noise.classes.assign(
         wrong=(found + rest).numpy(),

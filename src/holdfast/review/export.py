@@ -51,4 +51,4 @@ def _rounded(numbers: pd.DataFrame) -> pd.DataFrame:
     """Targets without the digits that are left over from scaling them and back."""
     middle = numbers.abs().quantile([0.25, 0.5, 0.75]).max()
     coarse = np.log10((ROUNDINGS * float(np.finfo(np.float32).eps) * middle).clip(lower=1e-12))
-    return numbers.astype(np.float64).round(dict((-coarse).clip(lower=0).astype(int)))
+    return numbers.astype(np.float64).round(dict(np.ceil(-coarse).clip(lower=0).astype(int)))

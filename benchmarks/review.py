@@ -1,8 +1,9 @@
 """What answers of reviewers are worth, by the order in which rows are asked about.
 
 One default run judges the labels of each case. A simulated reviewer, right with probability 0.95 and else naming a
-random other class, then answers about rows in the order of the review page (``review/order.py``: telling), least
-trusted first, or at random. After so many answers, labels are as answered, and a fresh network of the same kind is
+random other class, then answers about rows in the order of the review page (``review/order.py``: telling), the same
+with rows in a crowd up to twice as telling (crowded), least trusted first, or at random. After so many answers, labels
+are as answered, and a fresh network of the same kind is
 trained: ``default``, towards what the *kept* evidence of that one run and the labels say together, answered labels
 being certain (nothing of the evidence is made anew, which a real second round would do); and ``ordinary``, towards the
 labels as they are. Cases: the first 10,000 images of Fashion-MNIST, two labels in five given to the next class
@@ -96,6 +97,7 @@ def judged(case: str, folder: Path, work: Path, epochs: int) -> Judged:
 
 ORDERS: dict[str, Callable[[Judged, np.random.Generator], Array]] = {
     "telling": lambda found, _: np.argsort(-telling(found.trust, found.crowd), kind="stable"),
+    "crowded": lambda found, _: np.argsort(-found.trust * (1 - found.trust) * (1 + found.crowd), kind="stable"),
     "least trusted": lambda found, _: np.argsort(found.trust, kind="stable"),
     "random": lambda found, draw: draw.permutation(len(found.trust)),
 }

@@ -14,13 +14,12 @@ from torch import Tensor
 from holdfast.data import tables
 from holdfast.data.labels import name_of, rows_text
 from holdfast.data.rows import Rows
+from holdfast.data.scale import lost_in_scaling
 from holdfast.errors import HoldfastError
 from holdfast.spreadsheet import read_back
 
 YES, NO = ("true", "yes", "y", "t", "x", "1"), ("false", "no", "n", "f", "0", "", "nan", "none")
 """What people write for a row that is reviewed, and for one that is not, in any case."""
-ROUNDINGS = 8
-"""Roundings of float32 that a target may have gone through since it was read: scaled, scaled back and written."""
 
 
 def with_corrected(rows: Rows, path: Path) -> Rows:
@@ -67,17 +66,12 @@ def _named(rows: Rows, name: str) -> list[str]:
 def _apart(values: Tensor, index: Tensor, rows: Rows) -> Tensor:
     """(M,) whether labels differ from those that the data has for some rows; targets by more than is lost when they are
     scaled and back.
-
-    A run has its targets as float32 around their median, in units of the middle half: near zero a target is as coarse
-    as one of the size of that median.
     """
     given = rows.y[index]
     if rows.classes is not None:
         return values != given
-    middle = np.abs(np.percentile(rows.y.double().numpy(), (25, 50, 75), axis=0)).max(0)
-    size = given.double().abs() + torch.from_numpy(middle)
-    far = (values.double() - given.double()).abs() > ROUNDINGS * torch.finfo(torch.float32).eps * size
-    return far.any(1)
+    lost = torch.from_numpy(lost_in_scaling(rows.y.numpy()))[index]
+    return ((values.double() - given.double()).abs() > lost).any(1)
 
 
 def _values(table: pd.DataFrame, rows: Rows, path: Path) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from holdfast.data.corrected import ROUNDINGS
+from holdfast.data.scale import lost_in_scaling
 from holdfast.review.answers import Answers, columns_of
 from holdfast.run import Run
 
@@ -49,6 +49,6 @@ def corrected(run: Run, answers: Answers | None) -> pd.DataFrame:
 
 def _rounded(numbers: pd.DataFrame) -> pd.DataFrame:
     """Targets without the digits that are left over from scaling them and back."""
-    middle = numbers.abs().quantile([0.25, 0.5, 0.75]).max()
-    coarse = np.log10((ROUNDINGS * float(np.finfo(np.float32).eps) * middle).clip(lower=1e-12))
-    return numbers.astype(np.float64).round(dict(np.ceil(-coarse).clip(lower=0).astype(int)))
+    least = np.maximum(lost_in_scaling(numbers.to_numpy()).min(0), 1e-12)
+    decimals = np.maximum(np.ceil(-np.log10(least)), 0).astype(int).tolist()
+    return numbers.astype(np.float64).round(dict(zip(numbers.columns, decimals, strict=True)))

@@ -1,16 +1,15 @@
 """Reviewed labels in a training of two real processes: they train what one process trains."""
 
 import dataclasses
-import sys
 
 import pytest
 import torch
 import torch.distributed as dist
+from in_two import job_for_two, train_all
 from torch import nn
 from torch.optim import SGD
 
 from holdfast import ELR, PRLL, CoTeaching, Method, NormClip, SecondOpinion, Stack, fit
-from holdfast.fit import _fit_as_rank
 from holdfast.launch import launch
 from holdfast.progress import Silent
 from holdfast.reviewed import take_over
@@ -46,31 +45,8 @@ def arguments(rows, method, batch_norm=False):
 
 
 def job(*settings):
-    """The job that fit would hand to two processes."""
-    caught = []
-
-    def catching(job, *_):
-        caught.append(job)
-        raise InterruptedError
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["holdfast.fit"], "_fit_in_several", catching)
-        given, named = arguments(*settings)
-        with pytest.raises(InterruptedError):
-            fit(*given, devices=2, **named)
-    caught[0].random = torch.get_rng_state()
-    return caught[0]
-
-
-def train_all(jobs, progress):
-    """In each of two processes: one training after the other."""
-    done = {}
-    for name, each in jobs.items():
-        found = _fit_as_rank(each, Silent())
-        if found is not None:
-            run, _, method = found
-            done[name] = (run.net.state_dict(), method, run.ledger, run.history["loss"].tolist())
-    return done or None
+    given, named = arguments(*settings)
+    return job_for_two(*given, **named)
 
 
 CASES = [(name, "a third") for name in METHODS] + [("prl-l", "a few")]

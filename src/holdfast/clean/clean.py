@@ -19,7 +19,7 @@ from holdfast.data import tables
 from holdfast.data.coco import parts_of
 from holdfast.data.read import kind_of
 from holdfast.data.rows import Rows
-from holdfast.data.scale import scaled_targets, unscaled
+from holdfast.data.scale import lost_in_scaling, scaled_targets, unscaled
 from holdfast.data.source import Source
 from holdfast.errors import HoldfastError
 from holdfast.run import Run
@@ -185,7 +185,7 @@ def _edit(run: Run, found: Judged, rows: Rows, rule: Rule) -> Edit:
     base = found.given[order]
     if run.classes is None:
         given = given.astype(np.float64)
-        given = np.where(np.isclose(given, base, rtol=1e-5), base, given)
+        given = np.where(np.abs(given - base) <= lost_in_scaling(given), base, given)
     place = found.row[order] if rows.place is None else rows.place.numpy()[read]
     marked: dict[str, Any] = {}
     if rule.mark:

@@ -8,9 +8,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.data.rows import Rows
+
+ROUNDINGS = 8
+"""Roundings of float32 that a target may go through: scaled, scaled back, written and read."""
+
+Array = NDArray[Any]
 
 
 def scaled_targets(rows: Rows, like: Rows | None = None) -> Rows:
@@ -28,6 +34,17 @@ def scaled_targets(rows: Rows, like: Rows | None = None) -> Rows:
         scale = like.recipe["targets"]
     truth = None if rows.truth is None else _scaled(rows.truth, scale)
     return replace(rows, y=_scaled(rows.y, scale), truth=truth, recipe={**rows.recipe, "targets": scale})
+
+
+def lost_in_scaling(targets: Array) -> Array:
+    """How far targets may be off that were scaled, scaled back and written: (N, q) of them -> (N, q).
+
+    A run has its targets as float32 around their median, in units of the middle half: near zero a target is as coarse
+    as one of the size of that median.
+    """
+    middle = np.abs(np.percentile(targets.astype(np.float64), (25, 50, 75), axis=0)).max(0)
+    lost: Array = ROUNDINGS * float(np.finfo(np.float32).eps) * (np.abs(targets.astype(np.float64)) + middle)
+    return lost
 
 
 def unscaled(values: Tensor, recipe: Mapping[str, Any]) -> Tensor:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from holdfast.errors import HoldfastError
 from holdfast.review.asked import body_of, filter_of, label_of, number_of, reviewer_of, row_of, rows_of
-from holdfast.review.end import End, summary
+from holdfast.review.end import End, rates, summary
 from holdfast.review.guard import LINK, Access, Guard
 from holdfast.review.links import Link
 from holdfast.review.queue import Filter, ReviewQueue
@@ -144,14 +144,16 @@ class Api:
         if not rows:
             raise HoldfastError("there is nothing of yours to take back")
         self._queue.catch_up()
-        self._queue.undone(reviewer, rows)
-        group = self._queue.group_of(rows, wanted) if len(rows) > 1 else None
+        shown = self._queue.undone(reviewer, rows)
+        group = self._queue.group_of(shown, wanted) if len(shown) > 1 else None
         progress = self._queue.progress(reviewer, wanted)
         return JSONResponse({"rows": rows, "item": self._queue.item(rows[0]), "group": group, "progress": progress})
 
     async def summary(self, request: Request) -> Response:
         self._reviewer(request, dict(request.query_params))
-        return JSONResponse({**summary(self._queue), "commands": self._commands()})
+        found, reviews = summary(self._queue), self._queue.reviews()
+        rate = await asyncio.get_running_loop().run_in_executor(self._slow, rates, *reviews)
+        return JSONResponse({**found, "rate": rate, "commands": self._commands()})
 
     async def export(self, request: Request) -> Response:
         self._reviewer(request, await body_of(request))

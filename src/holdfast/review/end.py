@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.config import RunConfig
 from holdfast.issues.noise import NORMAL
 from holdfast.review.agreement import agreements
+from holdfast.review.calibrate import calibrate
 from holdfast.review.export import corrected
 from holdfast.review.order import Order, ordered
 from holdfast.review.queue import ReviewQueue
 from holdfast.review.store import REVIEWS, decisions_at
 from holdfast.run import Run
 from holdfast.spreadsheet import write_csv
+
+Array = NDArray[Any]
 
 CORRECTED = "corrected.csv"
 """The file of corrected labels in the folder of a run."""
@@ -96,6 +100,16 @@ def summary(queue: ReviewQueue) -> dict[str, Any]:
         "sample": sampled(queue),
         "reviewers": queue.pace.of(reviewers, standing.decisions),
         "agreement": agreements(standing.decisions, standing.shared),
+    }
+
+
+def rates(trust: Array, reviewed: Array, wrong: Array) -> dict[str, dict[str, float]]:
+    """The share of wrong labels as the run has it, and as reviewers' answers correct it; those they found included."""
+    none = np.zeros(len(trust), dtype=bool)
+    found = {"before": calibrate(trust, none, none).total, "after": calibrate(trust, reviewed, wrong).total}
+    return {
+        when: dict(zip(("rate", "low", "high"), (value / max(1, len(trust)) for value in total), strict=True))
+        for when, total in found.items()
     }
 
 

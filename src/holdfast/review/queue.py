@@ -213,6 +213,10 @@ class ReviewQueue:
             "remaining": self.remaining(),
         }
 
+    def reviews(self) -> tuple[Array, Array, Array]:
+        """(N,) trust of each row, whether it is reviewed, and whether it was found wrong, as of now."""
+        return self.trust, self.standing.reviewed.copy(), self.standing.wrong.copy()
+
     def remaining(self) -> dict[str, int]:
         """How many wrong labels nobody has reviewed yet."""
         if self._left is None:
@@ -294,14 +298,16 @@ class ReviewQueue:
         for row in rows:
             self._settle(row, True)
 
-    def undone(self, reviewer: str, rows: Sequence[int]) -> None:
-        """A stroke was taken back, and with it what was set aside in it."""
+    def undone(self, reviewer: str, rows: Sequence[int]) -> list[int]:
+        """A stroke was taken back, and with it what was set aside in it; all rows that were shown."""
         stroke, aside = self._aside.get(reviewer, ([], []))
         if stroke and set(stroke) == set(rows):
             del self._aside[reviewer]
             for row in aside:
                 self._settle(row, bool(self.standing.decided[row]))
+            rows = [*rows, *aside]
         self._assigned.hand_out(reviewer, rows)
+        return list(rows)
 
     def catch_up(self) -> None:
         """Take in what anybody has written since, here or in another process."""

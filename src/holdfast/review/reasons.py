@@ -33,7 +33,7 @@ def of_classes(
     >>> print(*of_classes(line, likely, near, "picture", unseen=True), sep="\\n")
     Four of five similar pictures are labelled Sneaker, one Boot.
     Networks that were trained without this label take it for Sneaker.
-    All in all Sneaker is right with 91 %, Boot with 3 %.
+    The model gives 91 % to Sneaker and 3 % to Boot.
     """
     given, suggested = str(line["given"]), str(line["suggested"])
     found = []
@@ -43,10 +43,10 @@ def of_classes(
         found.append(f"Networks that were trained without this label take it for {suggested}.")
     share = dict(likely)
     if suggested in share:
-        found.append(
-            f"All in all {suggested} is right with {percent(share[suggested])}, {given} with {percent(line['trust'])}."
-        )
-    return found or [f"The label is right with {percent(line['trust'])}."]
+        pair = sorted([(share[suggested], suggested), (float(line["trust"]), given)], reverse=True)
+        first, second = (f"{percent(value)} to {name}" for value, name in pair)
+        found.append(f"The model gives {first} and {second}.")
+    return found or [f"The model gives {percent(line['trust'])} to {given}."]
 
 
 def _by_neighbours(given: str, suggested: str, near: Sequence[str], kind: str) -> str:

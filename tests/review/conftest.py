@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from itertools import islice
 from urllib.parse import urlsplit
 
 import httpx
@@ -13,15 +14,20 @@ from finished_runs import digits_run, people_run, photos_run
 
 
 class Server:
-    def __init__(self, run):
+    def __init__(self, run, *words, environment=None):
         self.run = run
+        self.words = words
+        self.environment = environment
         self.start()
 
     def start(self):
-        command = [sys.executable, "-c", "from holdfast.cli import main; main()", "review", str(self.run)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.link = next(line.strip() for line in self.process.stdout if line.startswith("http"))
-        self.home = "http://" + urlsplit(self.link).netloc
+        words = ["-c", "from holdfast.cli import main; main()", "review", str(self.run), *self.words]
+        environment = None if self.environment is None else {**os.environ, **self.environment}
+        self.process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True, env=environment)
+        lines = (line.strip() for line in self.process.stdout if line.startswith("http"))
+        self.links = list(islice(lines, max(1, self.words.count("--reviewer"))))
+        self.link = self.links[0]
+        self.home = self.link.partition("/?")[0]
         self.token = self.link.partition("token=")[2]
         self.port = urlsplit(self.link).port
 

@@ -316,13 +316,11 @@ def test_groups_a_summary_and_the_end(digits, tmp_path):
         item = client.get(f"/api/item/{rows[1]}", params={"reviewer": "Ada"}).json()["item"]
         assert item["decisions"] == ["Grace: suggestion"]
         assert item["reasons"][-1].startswith("The model gives ")
-        assert [line["label"] for line in item["likely"]][0] in (item["given"], item["suggested"])
-        shares = [line["probability"] for line in item["likely"]]
-        assert len(shares) == 9
-        assert shares == sorted(shares, reverse=True)
-        assert (
-            dict(zip([line["label"] for line in item["likely"]], shares, strict=True))[item["given"]] == item["trust"]
-        )
+        likely = {line["label"]: line["probability"] for line in item["likely"]}
+        assert item["likely"][0]["label"] in (item["given"], item["suggested"])
+        assert len(likely) == 9
+        assert list(likely.values()) == sorted(likely.values(), reverse=True)
+        assert likely[item["given"]] == item["trust"]
         found = client.get("/api/summary", params={"reviewer": "Grace"}).json()
         assert found["corrected"] >= len(rows) - 1
         assert {"name": "Grace", "decided": len(rows) - 1} in [
@@ -405,7 +403,7 @@ def test_queries_that_are_none(digits, path):
 def test_pictures_that_are_none(digits):
     with digits.client() as client:
         for row in ("9" * 5000, HUGE, "1e3", "%D9%A3", "99999"):
-            assert client.get(f"/picture/{row}").status_code == 404
+            assert client.get(f"/picture/{row}").status_code in (400, 404)
 
 
 def test_a_browser_without_the_link_reads_a_sentence(digits):

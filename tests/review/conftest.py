@@ -8,8 +8,13 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import httpx
+import pandas as pd
 import pytest
-from finished_runs import digits_run, people_run, photos_run
+from browsing import ARGUMENTS, CHROMIUM
+from finished_runs import digits_alike_run, digits_run, notes_run, people_run, photos_run, prices_run, wide_run
+from typer.testing import CliRunner
+
+from holdfast.cli import app
 
 
 class Server:
@@ -30,6 +35,12 @@ class Server:
         self.process.wait()
         self.process.stdout.close()
 
+    def exported(self, out):
+        """The labels as ``holdfast export`` writes them, a line for each row."""
+        done = CliRunner().invoke(app, ["export", str(self.run), "--out", str(out)])
+        assert done.exit_code == 0, done.output
+        return pd.read_csv(out).set_index("row")
+
     @contextmanager
     def client(self):
         """A browser's stand-in that has opened the link."""
@@ -39,9 +50,9 @@ class Server:
 
 
 def served(make, folder):
-    make(folder)
+    made = make(folder)
     server = Server(folder / "run")
-    server.folder = folder
+    server.folder, server.made = folder, made
     yield server
     server.end()
 
@@ -59,3 +70,34 @@ def photos(tmp_path_factory):
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
     yield from served(people_run, tmp_path_factory.mktemp("people"))
+
+
+@pytest.fixture(scope="module")
+def digits_alike(tmp_path_factory):
+    yield from served(digits_alike_run, tmp_path_factory.mktemp("digits_alike"))
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory):
+    yield from served(notes_run, tmp_path_factory.mktemp("notes"))
+
+
+@pytest.fixture(scope="module")
+def prices(tmp_path_factory):
+    yield from served(prices_run, tmp_path_factory.mktemp("prices"))
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    yield from served(wide_run, tmp_path_factory.mktemp("wide"))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright, which drives the browser")
+    if CHROMIUM is None:
+        pytest.skip("no chromium here; apt-get install chromium")
+    with playwright.sync_playwright() as made:
+        chromium = made.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        chromium.close()

@@ -1,65 +1,12 @@
-"""The page in a real browser: keys, a killed server, markup in the data, a hundred thousand suspects."""
+"""The page in a real browser: a killed server, markup in the data, a hundred thousand suspects, a thousand classes."""
 
-import shutil
 import signal
 import subprocess
 import sys
 import time
 
-import pandas as pd
-import pytest
+from browsing import opened, press, row, until
 from finished_runs import SCRIPT
-from typer.testing import CliRunner
-
-from holdfast.cli import app
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser; pip install playwright")
-if CHROMIUM is None:
-    pytest.skip("no chromium here; apt-get install chromium", allow_module_level=True)
-
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as made:
-        chromium = made.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
-
-
-def opened(browser, link, reviewer="Ada"):
-    page = browser.new_page()
-    page.problems = []
-    page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.goto(link)
-    page.fill("#reviewer", reviewer)
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#suspect:not([hidden])")
-    return page
-
-
-def row(page):
-    return page.text_content("#which")
-
-
-def until(page, holds):
-    """Ask again and again from here: the page's policy forbids what waits inside it."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end, "the page did not come to it within half a minute"
-        page.wait_for_timeout(20)
-
-
-def press(page, key):
-    """Press a key and wait until the page has moved on."""
-    before = row(page)
-    page.keyboard.press(key)
-    until(page, lambda: row(page) != before)
-
 
 def test_twenty_suspects_with_keys_and_a_killed_server(browser, digits, tmp_path):
     page, reviewed = opened(browser, digits.link), []
@@ -84,11 +31,9 @@ def test_twenty_suspects_with_keys_and_a_killed_server(browser, digits, tmp_path
     assert len({line[0] for line in reviewed}) == 19
     assert "20 decided" in page.text_content("#progress")
     assert page.problems == []
-    page.close()
+    page.context.close()
 
-    out = tmp_path / "cleaned.csv"
-    assert CliRunner().invoke(app, ["export", str(digits.run), "--out", str(out)]).exit_code == 0
-    table = pd.read_csv(out).set_index("row")
+    table = digits.exported(tmp_path / "cleaned.csv")
     for title, key, given, suggested in reviewed:
         line = table.loc[int(title.split()[1])]
         assert line["given"] == given
@@ -99,23 +44,13 @@ def test_twenty_suspects_with_keys_and_a_killed_server(browser, digits, tmp_path
     assert table["reviewed"].sum() == 16
 
 
-def test_words_typed_into_a_field_decide_nothing(browser, digits):
-    page = opened(browser, digits.link, "Skuk")
-    before = page.text_content("#progress")
-    page.fill("#reviewer", "ksuz")
-    page.keyboard.press("Enter")
-    page.wait_for_timeout(300)
-    assert page.text_content("#progress") == before
-    page.close()
-
-
 def test_without_a_name_nothing_is_decided(browser, digits):
     page = browser.new_page()
     page.goto(digits.link)
     page.wait_for_selector("#notice:not([hidden])")
     assert "who you are" in page.text_content("#notice")
     assert page.is_hidden("#suspect")
-    page.close()
+    page.context.close()
 
 
 def test_markup_in_names_is_text(browser, photos):
@@ -127,7 +62,7 @@ def test_markup_in_names_is_text(browser, photos):
     assert page.evaluate("window.hacked") is None
     assert page.locator("img[src=x]").count() == 0
     assert page.problems == []
-    page.close()
+    page.context.close()
 
 
 def test_markup_in_texts_is_text(browser, people):
@@ -136,7 +71,7 @@ def test_markup_in_texts_is_text(browser, people):
     assert SCRIPT in page.text_content("#fields")
     assert page.evaluate("window.hacked") is None
     assert page.problems == []
-    page.close()
+    page.context.close()
 
 
 def test_an_injected_script_would_not_run(browser, digits):
@@ -144,7 +79,7 @@ def test_an_injected_script_would_not_run(browser, digits):
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked=1\">')")
     page.wait_for_timeout(300)
     assert page.evaluate("window.hacked") is None
-    page.close()
+    page.context.close()
 
 
 MANY = """
@@ -185,7 +120,7 @@ def test_a_hundred_thousand_suspects(browser, tmp_path):
             press(page, key)
             steps.append(time.perf_counter() - start)
         assert sorted(steps)[len(steps) // 2] < 0.3
-        page.close()
+        page.context.close()
     finally:
         process.kill()
         process.wait()

@@ -1,0 +1,31 @@
+// Who reviews, what the run is about, and how far the work is.
+import { at, count } from "./dom.js";
+
+export const setup = { classes: null, kind: "bare", commands: {} };
+
+export function begin(told) {
+  Object.assign(setup, told);
+  const field = at("reviewer");
+  field.value = told.reviewer || localStorage.getItem("reviewer") || "";
+  field.readOnly = Boolean(told.reviewer);
+}
+
+export function remember() {
+  localStorage.setItem("reviewer", at("reviewer").value.trim());
+}
+
+export function reviewer() {
+  const name = at("reviewer").value.trim();
+  if (!name) {
+    at("reviewer").focus();
+    throw new Error("Say who you are: your name goes with each decision.");
+  }
+  return name;
+}
+
+export function showProgress({ decided, open, suspects, remaining }) {
+  at("counts").textContent = `${count(decided)} decided, ${count(open)} open`;
+  at("left").textContent =
+    `· about ${count(remaining.estimate)} wrong labels left (${count(remaining.low)} to ${count(remaining.high)})`;
+  at("bar").style.width = `${(100 * decided) / Math.max(1, suspects)}%`;
+}

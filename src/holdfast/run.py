@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from holdfast.data.tune import tuned_in
 from holdfast.encoders.tuned import network
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
+from holdfast.functional.label_trust import Trust
 from holdfast.issues.find import ledger_table, ledger_trust, ranked, with_held_out
 from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
 from holdfast.nets import PROJECTED
@@ -227,7 +229,7 @@ class Run:
     def issue_table(self) -> pd.DataFrame:
         """The same in the order of the rows, those held out last, with the likeliest other label of each (rival)."""
         classes, judged = None if self.classes is None else list(self.classes), self._judged
-        table = ledger_table(judged, classes, self.config.recipe)
+        table = ledger_table(judged, classes, self.config.recipe, None if classes is None else self._label_trust)
         if "source_index" in judged:
             table["row"] = judged["source_index"].numpy()
         names = None if self.names is None else [*self.names, *((self._held_out and self._held_out.names) or ())]
@@ -240,13 +242,20 @@ class Run:
                 table.loc[reviewed, name] = table.loc[reviewed, name.replace("suggested", "given")]
         return table
 
+    def likely_classes(self, most: int = 9) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """(N, K) the likeliest classes of each row of ``issue_table`` as numbers, and their probabilities; none of a
+        regression."""
+        if self.classes is None:
+            raise HoldfastError("a regression has no classes; run.issue_table() says what values are expected")
+        share, number = self._label_trust.posterior.topk(min(most, len(self.classes)), dim=1)
+        return number.int().numpy(), share.float().numpy()
+
     def noise(self) -> Noise:
         """How many labels are wrong, in all and of each class, and how they go wrong, with bootstrap intervals."""
         if self.classes is None:
             raise HoldfastError("a regression has no transition matrix; run.issues() says which targets are wrong")
         if self._noise is None:
-            judged = self._judged
-            self._noise = noise_of(ledger_trust(judged), judged["given"], self.classes)
+            self._noise = noise_of(self._label_trust, self._judged["given"], self.classes)
         return self._noise
 
     def wrong_labels(self) -> WrongLabels:
@@ -254,6 +263,11 @@ class Run:
         table = self.issue_table()
         rate = rate_by_trust(table["trust"].to_numpy()) if self.classes is None else self.noise().rate
         return WrongLabels(*rate, flagged=int(table["flag"].sum()), rows=len(table))
+
+    @cached_property
+    def _label_trust(self) -> Trust:
+        """What is known of the true class of each row."""
+        return ledger_trust(self._judged)
 
     @property
     def _judged(self) -> dict[str, Tensor]:

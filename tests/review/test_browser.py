@@ -87,6 +87,7 @@ import numpy as np, pandas as pd, torch, uvicorn
 from pathlib import Path
 from holdfast.review.app import application
 from holdfast.cli.review import _listening
+from holdfast.review.guard import local_access
 from holdfast.review.queue import ReviewQueue
 from holdfast.review.store import Store
 rng, n = np.random.default_rng(0), 100_000
@@ -100,7 +101,8 @@ queue = ReviewQueue(table, list(names), features, None, Store(Path("reviews.sqli
 listening = _listening(0)
 port = listening.getsockname()[1]
 print(f"http://127.0.0.1:{port}/?token=t", flush=True)
-uvicorn.Server(uvicorn.Config(application(queue, port, "t"), log_level="warning", access_log=False)).run([listening])
+page = application(queue, local_access(port, "t"))
+uvicorn.Server(uvicorn.Config(page, log_level="warning", access_log=False)).run([listening])
 """
 
 

@@ -96,7 +96,7 @@ def test_held_out_rows_are_reviewed_like_the_others(people, tmp_path):
         item = post(client, "/api/undo").json()["item"]
         source = item["source_index"]
         assert item["given"] == frame["income"][source] != item["suggested"]
-        assert item["texts"] == [["note", frame["note"][source]]]
+        assert [text[:2] for text in item["texts"]] == [["note", frame["note"][source]]]
         assert all(group["rows"] for group in item["neighbours"])
         assert post(client, "/api/decide", row=240, verdict="keep").status_code == 400
         post(client, "/api/decide", row=int(last), verdict="suggestion")

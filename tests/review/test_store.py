@@ -27,11 +27,11 @@ def test_decisions_and_what_takes_them_back(store):
     found = Decisions(store)
     assert found.of("Ada") == {3, 4}
     assert found.settled(4).label == "dog"
-    assert store.undo("Ada") == 4
-    assert found.refresh() == {4}
+    assert store.undo("Ada") == [4]
+    assert found.refresh() == [(4, "Ada")]
     assert found.settled(4) is None
-    assert store.undo("Ada") == 3
-    assert store.undo("Ada") is None
+    assert store.undo("Ada") == [3]
+    assert store.undo("Ada") == []
     assert Decisions(store).by_row == {}
 
 
@@ -63,7 +63,7 @@ def test_another_process_is_seen(store, tmp_path):
     found, other = Decisions(store), Store(tmp_path / "reviews.sqlite", "f")
     other.decide(9, "Bob", Answer.keep, "cat")
     other.close()
-    assert found.refresh() == {9}
+    assert found.refresh() == [(9, "Bob")]
 
 
 def test_reviews_of_other_data_are_refused(store, tmp_path):
@@ -76,7 +76,7 @@ def test_reviews_of_other_data_are_refused(store, tmp_path):
 
 def test_words_of_sql_are_only_words(store):
     store.decide(1, EVIL, Answer.other, EVIL)
-    assert store.undo("' OR 1=1 --") is None
+    assert store.undo("' OR 1=1 --") == []
     found = Decisions(store)
     assert found.of(EVIL) == {1}
     assert found.settled(1).label == EVIL

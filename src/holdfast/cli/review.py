@@ -34,9 +34,12 @@ def review(
         import uvicorn
 
         from holdfast.review.app import application
+        from holdfast.review.guard import local_access
     except ImportError:
         raise HoldfastError("the review page is not installed; pip install 'holdfast[review]'") from None
+    from holdfast.review.end import End
     from holdfast.review.queue import ReviewQueue
+    from holdfast.review.shown import Likely
     from holdfast.review.store import REVIEWS, Store
 
     made = Run.records(run)
@@ -45,15 +48,18 @@ def review(
             rows = _rows(made)
             features = None if rows is None else _features(run, rows)
             display = None if rows is None else Display(rows)
-            queue = ReviewQueue(made.issue_table(), made.classes, features, display, store)
+            likely = None if made.classes is None else Likely(*made.likely_classes())
+            table, unseen = made.issue_table(), made.config.evidence
+            queue = ReviewQueue(table, made.classes, features, display, store, likely, unseen)
         token, chosen = secrets.token_urlsafe(24), listening.getsockname()[1]
         o.say_wrong_labels(made.wrong_labels(), f"holdfast issues {run}")
-        text = f"{len(queue.rows):,} doubtful rows. Decisions go to {run / REVIEWS}. Ctrl-C ends."
+        text = f"{len(queue.suspects):,} doubtful rows. Decisions go to {run / REVIEWS}. Ctrl-C ends."
         o.console.print(text, highlight=False)
         # On a line of its own and never wrapped, so that it can be clicked or copied whole.
         print(f"http://127.0.0.1:{chosen}/?token={token}", flush=True)
         # No log of requests, since the link holds the token.
-        settings = uvicorn.Config(application(queue, chosen, token), log_level="warning", access_log=False)
+        page = application(queue, local_access(chosen, token), End(run, made))
+        settings = uvicorn.Config(page, log_level="warning", access_log=False)
         uvicorn.Server(settings).run([listening])
 
 

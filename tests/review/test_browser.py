@@ -86,8 +86,8 @@ MANY = """
 import numpy as np, pandas as pd, torch, uvicorn
 from pathlib import Path
 from holdfast.review.app import application
-from holdfast.cli.review import _listening
 from holdfast.review.guard import local_access
+from holdfast.review.serving import listening
 from holdfast.review.queue import ReviewQueue
 from holdfast.review.store import Store
 rng, n = np.random.default_rng(0), 100_000
@@ -98,11 +98,11 @@ table = pd.DataFrame({"row": np.arange(n), "name": "", "given": names[given], "s
 table["rival"] = table["suggested"]
 features = torch.from_numpy(rng.normal(size=(n, 64)).astype(np.float32))
 queue = ReviewQueue(table, list(names), features, None, Store(Path("reviews.sqlite"), "f"))
-listening = _listening(0)
-port = listening.getsockname()[1]
+waiting = listening(0)
+port = waiting.getsockname()[1]
 print(f"http://127.0.0.1:{port}/?token=t", flush=True)
 page = application(queue, local_access(port, "t"))
-uvicorn.Server(uvicorn.Config(page, log_level="warning", access_log=False)).run([listening])
+uvicorn.Server(uvicorn.Config(page, log_level="warning", access_log=False)).run([waiting])
 """
 
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from holdfast import Run
 from holdfast.cli import app
-from holdfast.cli.review import _listening
+from holdfast.review.serving import listening
 
 EVIL = "'; DROP TABLE entries; --"
 
@@ -290,5 +290,5 @@ def test_export_says_what_is_missing(tmp_path, digits):
 
 
 def test_a_link_followed_before_the_server_runs_waits_and_is_not_refused():
-    with closing(_listening(0)) as listening, socket.create_connection(listening.getsockname(), timeout=5) as early:
-        assert early.getpeername() == listening.getsockname()
+    with closing(listening(0)) as waiting, socket.create_connection(waiting.getsockname(), timeout=5) as early:
+        assert early.getpeername() == waiting.getsockname()

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from holdfast.errors import HoldfastError
+from holdfast.review.links import checked_name
 from holdfast.review.order import Order
 from holdfast.review.queue import Filter, Queue
 from holdfast.review.store import Label
 
-LONGEST_NAME = 60
 MOST_ROWS = 200
 """Rows of one stroke."""
 DIGITS = 12
@@ -33,13 +33,6 @@ async def body_of(request: Request) -> dict[str, Any]:
 
 def reviewer_of(fields: dict[str, Any]) -> str:
     return checked_name(fields.get("reviewer"))
-
-
-def checked_name(name: Any) -> str:
-    name = name.strip() if isinstance(name, str) else ""
-    if not name or len(name) > LONGEST_NAME or not name.isprintable():
-        raise HoldfastError(f"a reviewer has a name of at most {LONGEST_NAME} characters")
-    return str(name)
 
 
 def filter_of(fields: Any) -> Filter:

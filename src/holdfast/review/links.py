@@ -8,12 +8,15 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.review.store import Sign, Store, entry_text
 
 KEY = "reviews.key"
 """The file in the folder of a run whose secret signs answers; only its owner can read it."""
+
+LONGEST_NAME = 60
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,11 @@ class Links:
                 "at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))"
             )
         self._key = _secret(key)
+
+    @staticmethod
+    def are_in(store: Store) -> bool:
+        """Whether links were ever made."""
+        return bool(store.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'links'").fetchone())
 
     def make(self, reviewer: str) -> str:
         """The token of a new link for a reviewer; their links of before are taken back."""
@@ -93,6 +101,13 @@ class Links:
 
     def _signature(self, number: str, entry: str) -> str:
         return hmac.new(self._key, f"{number}:{entry}".encode(), hashlib.sha256).hexdigest()
+
+
+def checked_name(name: Any) -> str:
+    name = name.strip() if isinstance(name, str) else ""
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise HoldfastError(f"a reviewer has a name of at most {LONGEST_NAME} characters")
+    return str(name)
 
 
 def _digest(token: str) -> str:

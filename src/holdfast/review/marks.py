@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 Array = NDArray[Any]
 Mark = tuple[int, int, str]
-"""(start, end, "given" or "suggested") of a word."""
+"""(start, end, "given" or "suggested") of a word, counted as browsers count: in units of UTF-16."""
 
 TEXTS = 20_000
 """Texts that words are counted in, and of each so many characters."""
@@ -74,4 +74,16 @@ class Marks:
         score = odds / np.sqrt(variance)
         telling = np.argsort(-np.abs(score), kind="stable")
         telling = np.sort(telling[np.abs(score[telling]) >= SURE][:MOST])
-        return [(*spans[k][:2], "given" if score[k] > 0 else "suggested") for k in telling]
+        return [(*_units(text, *spans[k][:2]), "given" if score[k] > 0 else "suggested") for k in telling]
+
+
+def _units(text: str, start: int, end: int) -> tuple[int, int]:
+    r"""Places in a text as UTF-16 counts them, where some characters count twice.
+
+    >>> _units("\N{GRINNING FACE}abc", 1, 4)
+    (2, 5)
+    """
+    if text.isascii():
+        return start, end
+    before = len(text[:start].encode("utf-16-le", "surrogatepass")) // 2
+    return before, before + len(text[start:end].encode("utf-16-le", "surrogatepass")) // 2

@@ -77,7 +77,7 @@ def notes_run(folder) -> Run:
     """Nothing but short texts, a row in eight labelled wrong."""
     rng = np.random.default_rng(0)
     sport = rng.random(160) < 0.5
-    words = {True: "match team goal coach league".split(), False: "shares bank profit market prices".split()}
+    words = {True: ["match", "team", "goal", "coach"], False: ["shares", "bank", "profit", "market"]}
     notes = [f"On day {i} the {' and the '.join(rng.choice(words[bool(s)], 3))} were talked about \U0001f600, {SCRIPT}."
              for i, s in enumerate(sport)]  # fmt: skip
     about = np.where(sport ^ (np.arange(160) % 8 == 0), "Sport", "Business")
@@ -90,7 +90,9 @@ def wide_run(folder) -> Run:
     """A table of fifteen columns with long names, a row in eight labelled wrong."""
     rng = np.random.default_rng(0)
     ill = rng.random(240) < 0.5
-    frame = pd.DataFrame({f"measurement number {k} of the patient": ill * 2.0 + rng.normal(size=240) for k in range(15)})
+    frame = pd.DataFrame(
+        {f"measurement number {k} of the patient": ill * 2.0 + rng.normal(size=240) for k in range(15)}
+    )
     frame["state"] = np.where(ill ^ (np.arange(240) % 8 == 0), "seen again", "sent home")
     frame.to_csv(folder / "patients.csv", index=False)
     rows, _ = Source.at(folder / "patients.csv", "0", 0, label="state").load()

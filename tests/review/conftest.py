@@ -1,4 +1,4 @@
-"""A real server in a process of its own, as ``holdfast review`` starts it."""
+"""Real servers, as ``holdfast review`` starts them, and a real browser."""
 
 import os
 import signal
@@ -17,23 +17,14 @@ from typer.testing import CliRunner
 from holdfast.cli import app
 
 
-class Server:
-    def __init__(self, run):
-        self.run = run
-        self.start()
+class Reviewed:
+    """A run and the link to its page."""
 
-    def start(self):
-        command = [sys.executable, "-c", "from holdfast.cli import main; main()", "review", str(self.run)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.link = next(line.strip() for line in self.process.stdout if line.startswith("http"))
+    def at(self, line):
+        self.link = line.strip()
         self.home = "http://" + urlsplit(self.link).netloc
         self.token = self.link.partition("token=")[2]
         self.port = urlsplit(self.link).port
-
-    def end(self, how=signal.SIGTERM):
-        os.kill(self.process.pid, how)
-        self.process.wait()
-        self.process.stdout.close()
 
     def exported(self, out):
         """The labels as ``holdfast export`` writes them, a line for each row."""
@@ -49,10 +40,71 @@ class Server:
             yield session
 
 
+class Server(Reviewed):
+    """A server of its own, which can be killed."""
+
+    def __init__(self, run):
+        self.run = run
+        self.start()
+
+    def start(self):
+        command = [sys.executable, "-c", "from holdfast.cli import main; main()", "review", str(self.run)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.at(next(line for line in self.process.stdout if line.startswith("http")))
+
+    def end(self, how=signal.SIGTERM):
+        os.kill(self.process.pid, how)
+        self.process.wait()
+        self.process.stdout.close()
+
+
+HOUSE = """
+import sys, threading
+from holdfast.cli import app
+for line in sys.stdin:
+    words = ["review", line.strip()]
+    threading.Thread(target=app, args=[words], kwargs={"standalone_mode": False}, daemon=True).start()
+"""
+"""One process in which many pages are at home: to start, it takes far longer than they do."""
+
+
+class Guest(Reviewed):
+    """A page at home in a process with others, which has ``made`` something as it trained."""
+
+    def __init__(self, house, run, made):
+        self.run, self.made = run, made
+        print(run, file=house.stdin, flush=True)
+        self.at(next(line for line in house.stdout if line.startswith("http")))
+
+
+@pytest.fixture(scope="session")
+def house():
+    command = [sys.executable, "-c", HOUSE]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def guest(make):
+    """A fixture: the page of a run, trained and started once for all tests."""
+
+    @pytest.fixture(scope="session")
+    def page(house, tmp_path_factory):
+        folder = tmp_path_factory.mktemp(make.__name__)
+        return Guest(house, folder / "run", make(folder))
+
+    return page
+
+
+digits_alike, notes, prices, wide = guest(digits_alike_run), guest(notes_run), guest(prices_run), guest(wide_run)
+hosted_photos, hosted_people = guest(photos_run), guest(people_run)
+
+
 def served(make, folder):
-    made = make(folder)
+    make(folder)
     server = Server(folder / "run")
-    server.folder, server.made = folder, made
+    server.folder = folder
     yield server
     server.end()
 
@@ -70,26 +122,6 @@ def photos(tmp_path_factory):
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
     yield from served(people_run, tmp_path_factory.mktemp("people"))
-
-
-@pytest.fixture(scope="module")
-def digits_alike(tmp_path_factory):
-    yield from served(digits_alike_run, tmp_path_factory.mktemp("digits_alike"))
-
-
-@pytest.fixture(scope="module")
-def notes(tmp_path_factory):
-    yield from served(notes_run, tmp_path_factory.mktemp("notes"))
-
-
-@pytest.fixture(scope="module")
-def prices(tmp_path_factory):
-    yield from served(prices_run, tmp_path_factory.mktemp("prices"))
-
-
-@pytest.fixture(scope="module")
-def wide(tmp_path_factory):
-    yield from served(wide_run, tmp_path_factory.mktemp("wide"))
 
 
 @pytest.fixture(scope="module")

@@ -65,8 +65,8 @@ def test_two_hundred_suspects_in_the_grid_within_forty_strokes(browser, digits_a
             here = k
         assert page.locator("#cells .cell[aria-selected=true]").count() == len(rows) - len(wrong)
         stroke("Enter")
-        accepted |= {at: suggested for k, at in enumerate(rows) if k not in wrong}
-        left |= {rows[k] for k in wrong}
+        accepted.update({at: suggested for k, at in enumerate(rows) if k not in wrong})
+        left.update(rows[k] for k in wrong)
         until(page, lambda: decided(page) == len(accepted))
     assert strokes <= 40
     assert page.problems == []
@@ -106,34 +106,43 @@ def test_nothing_selected_decides_nothing(page):
     assert decided(page) == before
 
 
+def view(page, name):
+    page.click(f"nav [data-view={name}]")
+    page.wait_for_selector(f"#{name}:not([hidden])")
+
+
 def open_filter(page):
     page.click("#filter-button")
     page.wait_for_selector("#filters:not([hidden])")
+
+
+def filtered(use):
+    """A control of the filter, used after it was opened."""
+    return lambda page: (open_filter(page), use(page))
 
 
 CONTROLS = {
     "reviewer": lambda page: (page.fill("#reviewer", "Ada"), page.keyboard.press("Enter")),
     "filter": open_filter,
     "filter by key": lambda page: page.keyboard.press("f"),
-    "queue": lambda page: (open_filter(page), page.click("[data-queue=open]")),
-    "order": lambda page: (open_filter(page), page.click("[data-order=trust]")),
-    "order by keyboard": lambda page: (open_filter(page), page.focus("[data-order=class]"), page.keyboard.press("Space")),
-    "number": lambda page: (open_filter(page), page.fill("#high", "95"), page.keyboard.press("Enter")),
-    "number left by Escape": lambda page: (open_filter(page), page.fill("#low", "1"), page.keyboard.press("Escape")),
-    "number not left": lambda page: (open_filter(page), page.focus("#low"), page.keyboard.press("ArrowUp")),
-    "show all": lambda page: (open_filter(page), page.click("#reset")),
-    "class": lambda page: (open_filter(page), page.click("[data-pick=given]"), page.keyboard.type("digit 1"),
-                           page.keyboard.press("Enter")),
-    "class not chosen": lambda page: (open_filter(page), page.click("[data-pick=suggested]"), page.keyboard.press("Escape")),
+    "queue": filtered(lambda page: page.click("[data-queue=open]")),
+    "order": filtered(lambda page: page.click("[data-order=trust]")),
+    "order by keyboard": filtered(lambda page: page.press("[data-order=class]", "Space")),
+    "number": filtered(lambda page: (page.fill("#high", "95"), page.keyboard.press("Enter"))),
+    "number left by Escape": filtered(lambda page: (page.fill("#low", "1"), page.keyboard.press("Escape"))),
+    "number not left": filtered(lambda page: page.press("#low", "ArrowUp")),
+    "show all": filtered(lambda page: page.click("#reset")),
+    "class": filtered(lambda page: (page.click("[data-pick=given]"), page.keyboard.type("digit 1"),
+                                    page.keyboard.press("Enter"))),
+    "class not chosen": filtered(lambda page: (page.click("[data-pick=suggested]"), page.keyboard.press("Escape"))),
     "search left": lambda page: (page.keyboard.press("/"), page.keyboard.type("dig"), page.keyboard.press("Escape")),
     "search button": lambda page: (page.click("#search"), page.keyboard.press("Escape")),
     "key card": lambda page: (page.keyboard.press("?"), page.keyboard.press("Escape")),
     "key card by button": lambda page: (page.click("#help"), page.click("#card-close")),
     "following": lambda page: page.click("#following"),
-    "grid and back": lambda page: (page.click("nav [data-view=grid]"), page.wait_for_selector("#grid:not([hidden])"),
-                                   page.click("#cells .cell >> nth=1"), page.click("nav [data-view=suspect]")),
-    "summary and back": lambda page: (page.click("nav [data-view=summary]"), page.wait_for_selector("#summary:not([hidden])"),
-                                      page.click("#export"), page.wait_for_selector("#exported:not(:empty)"),
+    "grid and back": lambda page: (view(page, "grid"), page.click("#cells .cell >> nth=1"), view(page, "suspect")),
+    "summary and back": lambda page: (view(page, "summary"), page.click("#export"),
+                                      page.wait_for_selector("#exported:not(:empty)"),
                                       page.click("#copy"), page.keyboard.press("Escape")),
 }  # fmt: skip
 
@@ -171,6 +180,8 @@ def test_words_typed_into_a_field_decide_nothing(page):
     page.keyboard.press("Enter")
     page.wait_for_timeout(300)
     assert decided(page) == before
+    page.fill("#reviewer", "Ada")
+    page.keyboard.press("Enter")
 
 
 def test_numbers_choose_the_likely_classes(page, digits_alike):
@@ -209,7 +220,9 @@ def test_the_key_card_takes_the_focus_and_gives_it_back(page):
 def test_bar_and_words_tell_the_same_trust(page):
     for _ in range(3):
         told = int(page.text_content("#trust").split()[-2])
-        width = page.evaluate("document.getElementById('trust-bar').offsetWidth / document.querySelector('.meter').offsetWidth")
+        width = page.evaluate(
+            "document.getElementById('trust-bar').offsetWidth / document.querySelector('.meter').offsetWidth"
+        )
         assert abs(100 * width - told) < 1
         assert page.query_selector_all("#reasons li")
         press(page, "ArrowRight")
@@ -269,7 +282,7 @@ def test_the_summary_counts_exports_and_tells_how_to_train_again(browser, prices
     written = pd.read_csv(page.text_content("#exported").partition("written to ")[2]).set_index("row")
     assert written.loc[before, "label"] == 1000.5
     assert written["reviewed"].sum() == 3
-    assert page.problems == []
+    assert ["400" in problem for problem in page.problems] == [True]
     page.context.close()
 
 

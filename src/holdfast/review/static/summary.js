@@ -17,9 +17,9 @@ export const openSummary = () => work(async () => {
 
 function render(told) {
   at("sums").replaceChildren(...Object.entries(SUMS).map(([name, word]) => {
-    const item = made("li");
-    item.append(made("b", count(told[name])), made("span", word));
-    return item;
+    const entry = made("li");
+    entry.append(made("b", count(told[name])), made("span", word));
+    return entry;
   }));
   const { estimate, low, high } = told.remaining;
   at("left-count").textContent = `about ${count(estimate)}`;

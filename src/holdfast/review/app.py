@@ -41,18 +41,19 @@ def application(queue: ReviewQueue, access: Access, end: End | None = None) -> S
 
     made = Starlette(
         routes=[
-            *(Route(path, api.page) for path in STATIC),
-            Route("/favicon.ico", lambda request: Response(status_code=204)),
-            Route("/api/setup", api.setup),
+            # Those first that are asked for most, since they are tried in turn.
+            Route("/api/decide", api.decide, methods=["POST"]),
+            Route("/picture/{row}", api.picture),
             Route("/api/next", api.following),
             Route("/api/item/{row}", api.item),
-            Route("/api/decide", api.decide, methods=["POST"]),
             Route("/api/group", api.group),
             Route("/api/decide-group", api.decide_group, methods=["POST"]),
             Route("/api/undo", api.undo, methods=["POST"]),
             Route("/api/summary", api.summary),
             Route("/api/export", api.export, methods=["POST"]),
-            Route("/picture/{row}", api.picture),
+            Route("/api/setup", api.setup),
+            *(Route(path, api.page) for path in STATIC),
+            Route("/favicon.ico", lambda request: Response(status_code=204)),
         ],
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={HoldfastError: _mistaken, sqlite3.Error: _not_kept},
@@ -189,11 +190,13 @@ class Api:
         return None if link is None or self._links is None else self._links.sign(link)
 
     def _next(self, reviewer: str, wanted: Filter, beyond: int | None = None, back: bool = False) -> Response:
+        self._queue.catch_up()
         row = self._queue.next(reviewer, wanted, beyond, back)
         item = None if row is None else self._queue.item(row)
         return JSONResponse({"item": item, "progress": self._queue.progress(reviewer, wanted)})
 
     def _group(self, reviewer: str, wanted: Filter, after: int | None, first: int | None = None) -> Response:
+        self._queue.catch_up()
         group = self._queue.group(reviewer, wanted, after, first)
         return JSONResponse({"group": group, "progress": self._queue.progress(reviewer, wanted)})
 

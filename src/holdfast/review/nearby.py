@@ -13,15 +13,8 @@ Array = NDArray[Any]
 
 CANDIDATES = 50_000
 """Rows among which neighbours are sought."""
-LOOKED_AT = 512
+LOOKED_AT = 256
 """Rows, or rows of the class that is sought, that are compared with each other one by one."""
-
-
-class Near(NamedTuple):
-    """Near rows, the nearest first, and how like they are."""
-
-    rows: Array
-    likeness: Array
 
 
 class Nearby:
@@ -57,32 +50,43 @@ class Nearby:
         # Where the candidates of each cell and class begin.
         self._start: Array = np.searchsorted(box[by_box], np.arange(cells * self._classes + 1))
 
-    def nearest(self, row: int, most: int, label: int | None = None) -> Near:
-        """Near candidates other than the row itself, of any class or of one.
+    def around(self, row: int) -> Around:
+        """What there is to find around a row."""
+        point: Array = self._features[row].numpy()
+        return Around(self, row, point, np.argsort(-(self._centres @ point)))
 
-        Shape: at most ``most`` rows; fewer where there are not so many.
-        """
+    def find(self, row: int, point: Array, cells: Array, most: int, label: int | None) -> Array:
+        """(at most ``most``,) candidates near a point and other than its row; ``cells`` are in the order of nearness."""
         if not len(self.rows) or (label is not None and not 0 <= label < self._classes):
-            return Near(np.zeros(0, np.int64), np.zeros(0))
-        point = self._features[row].numpy()
-        order = np.argsort(-(self._centres @ point))
-        if label is None:
-            low, high = self._start[order * self._classes], self._start[(order + 1) * self._classes]
-        else:
-            box = order * self._classes + label
-            low, high = self._start[box], self._start[box + 1]
-        size = high - low
-        enough = int(np.searchsorted(np.cumsum(size), LOOKED_AT)) + 1
-        full = np.flatnonzero(size[:enough])
-        if not len(full):
-            return Near(np.zeros(0, np.int64), np.zeros(0))
-        parts = [slice(a, b) for a, b in zip(low[full].tolist(), high[full].tolist(), strict=True)]
-        likeness = np.concatenate([self._points[part] @ point for part in parts])
-        rows = np.concatenate([self.rows[part] for part in parts])
+            return self.rows[:0]
+        box = cells * self._classes
+        low, high = (
+            (self._start[box], self._start[box + self._classes])
+            if label is None
+            else (self._start[box + label], self._start[box + label + 1])
+        )
+        total = np.cumsum(high - low)
+        enough = int(np.searchsorted(total, LOOKED_AT)) + 1
+        low, size, total = low[:enough], (high - low)[:enough], total[:enough]
+        # The places low, low + 1, ..., high - 1 of each box, one after the other.
+        places = np.arange(int(total[-1])) + np.repeat(low - total + size, size)
+        likeness, rows = self._points[places] @ point, self.rows[places]
         likeness[rows == row] = -np.inf
-        if len(rows) > most + 1:
-            best = np.argpartition(-likeness, most)[: most + 1]
-            rows, likeness = rows[best], likeness[best]
-        by_likeness = np.argsort(-likeness, kind="stable")[:most]
-        by_likeness = by_likeness[likeness[by_likeness] > -np.inf]
-        return Near(rows[by_likeness], likeness[by_likeness])
+        best = np.argpartition(-likeness, most)[:most] if len(rows) > most else np.arange(len(rows))
+        best = best[np.argsort(-likeness[best], kind="stable")]
+        found: Array = rows[best[likeness[best] > -np.inf]]
+        return found
+
+
+class Around(NamedTuple):
+    """The surroundings of a row: cells in the order in which they are near are found once for all questions."""
+
+    nearby: Nearby
+    row: int
+    point: Array
+    cells: Array
+
+    def nearest(self, most: int, label: int | None = None) -> list[int]:
+        """Near candidates other than the row itself, of any class or of one, the nearest first."""
+        found: list[int] = self.nearby.find(self.row, self.point, self.cells, most, label).tolist()
+        return found

@@ -62,7 +62,7 @@ class Filter:
 
 
 class ReviewQueue:
-    """What the page asks for, without a word about how it travels.
+    """What the page asks for, without a word about how it travels. All of it is as of the last ``catch_up``.
 
     Parameters
     ----------
@@ -151,7 +151,6 @@ class ReviewQueue:
 
     def next(self, reviewer: str, wanted: Filter, beyond: int | None = None, back: bool = False) -> int | None:
         """The next row for a reviewer, which nobody else gets for some minutes; after or before one to page along."""
-        self.catch_up()
         if beyond is not None:
             self._check(beyond)
         for row in self._rows(self._view(wanted), reviewer, wanted.queue, beyond, back):
@@ -197,7 +196,6 @@ class ReviewQueue:
 
     def progress(self, reviewer: str, wanted: Filter) -> dict[str, Any]:
         """How far the work is, and how many wrong labels remain."""
-        self.catch_up()
         view = self._view(wanted)
         if wanted.queue is Queue.open:
             left = view.open
@@ -238,7 +236,6 @@ class ReviewQueue:
         self, reviewer: str, wanted: Filter, after: int | None = None, first: int | None = None
     ) -> dict[str, Any] | None:
         """Similar suspects to settle in one stroke, the largest kind first, or ``first`` as long as it lasts."""
-        self.catch_up()
         grid = self._grid(wanted)
         if after is not None and not 0 <= after < len(self._kinds.names):
             raise HoldfastError("there is no such group")

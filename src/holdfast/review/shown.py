@@ -16,7 +16,7 @@ from holdfast.data.display import Display
 from holdfast.report.parts import label_text
 from holdfast.review import reasons
 from holdfast.review.marks import TEXTS, Mark, Marks
-from holdfast.review.nearby import Nearby
+from holdfast.review.nearby import Around, Nearby
 from holdfast.review.store import Label
 
 Array = NDArray[Any]
@@ -76,7 +76,7 @@ class Shown:
         self.kind = self._kind()
         self._marks = self._counted_words(trusted, codes)
         self._static = lru_cache(KEPT)(self._made)
-        self._glimpse = lru_cache(16 * KEPT)(self._glimpsed)
+        self._neighbour = lru_cache(16 * KEPT)(self._as_neighbour)
 
     def codes(self, which: str) -> Array:
         """(N,) the numbers of the given or suggested classes."""
@@ -117,10 +117,11 @@ class Shown:
     def item(self, row: int, decisions: Sequence[str], short: bool = False) -> dict[str, Any]:
         """All that the page shows of a suspect; in a grid without its neighbours."""
         shown = {**self._static(row), "decisions": list(decisions)}
-        return {**shown, "neighbours": []} if short else {**shown, "neighbours": self.neighbours(row)}
+        return {**shown, "neighbours": []} if short else shown
 
     def _made(self, row: int) -> dict[str, Any]:
         line = self.line(row)
+        around = None if self._nearby is None else self._nearby.around(row)
         return {
             "row": row,
             "source_index": int(line["row"]),
@@ -129,11 +130,12 @@ class Shown:
             "suggested": label_text(line, "suggested"),
             "trust": round(float(line["trust"]), 6),
             "why": str(line["why"]),
-            "reasons": self._reasons(row, line),
+            "reasons": self._reasons(row, line, [] if around is None else around.nearest(VOICES)),
             "likely": [{"label": name, "probability": round(p, 6)} for name, p in self._likeliest(row)],
             "picture": self.display is not None and self.display.pictures,
             "texts": self._texts(row, line),
             "fields": [] if self.display is None else [field._asdict() for field in self.display.fields(row)],
+            "neighbours": [] if around is None else self._neighbours(row, around),
         }
 
     def _likeliest(self, row: int) -> list[tuple[str, float]]:
@@ -142,8 +144,7 @@ class Shown:
         numbers, shares = self._likely.classes[row].tolist(), self._likely.probability[row].tolist()
         return [(self.classes[k], share) for k, share in zip(numbers, shares, strict=True)]
 
-    def _reasons(self, row: int, line: Mapping[str, Any]) -> list[str]:
-        near = [] if self._nearby is None else self._nearby.nearest(row, VOICES).rows.tolist()
+    def _reasons(self, row: int, line: Mapping[str, Any], near: Sequence[int]) -> list[str]:
         if self.classes is not None:
             labels = [str(self.columns["given"][other]) for other in near]
             return reasons.of_classes(line, self._likeliest(row), labels, self.kind, self._unseen)
@@ -162,20 +163,19 @@ class Shown:
             found.append((name, text, [] if marks is None else marks.of(text, *pair)))
         return found
 
-    def neighbours(self, row: int) -> list[dict[str, Any]]:
+    def _neighbours(self, row: int, around: Around) -> list[dict[str, Any]]:
         """Near rows whose label is trusted: of the given label and of the suggested one, or of any in a regression."""
-        if self._nearby is None or not len(self._nearby.rows):
-            return []
         wanted: list[tuple[str, int | None]] = [("", None)]
         if self.classes is not None:
             names = [str(self.columns[which][row]) for which in ("given", "suggested")]
             wanted = [(name, self._code[name]) for name in names]
-        found = []
-        for name, code in wanted:
-            rows = self._nearby.nearest(row, NEIGHBOURS, code).rows.tolist()
-            shown = [{"row": r, "label": label_text(self.line(r), "given"), "text": self._glimpse(r)} for r in rows]
-            found.append({"label": name, "rows": shown})
-        return found
+        return [
+            {"label": name, "rows": [self._neighbour(other) for other in around.nearest(NEIGHBOURS, code)]}
+            for name, code in wanted
+        ]
+
+    def _as_neighbour(self, row: int) -> dict[str, Any]:
+        return {"row": row, "label": label_text(self.line(row), "given"), "text": self._glimpse(row)}
 
     def most_alike(self, rows: Sequence[int], most: int) -> list[int]:
         """The first of some rows and those most like it, in their order."""
@@ -185,7 +185,7 @@ class Shown:
         likeness[0] = torch.inf
         return [rows[k] for k in sorted(likeness.topk(most).indices.tolist())]
 
-    def _glimpsed(self, row: int) -> str:
+    def _glimpse(self, row: int) -> str:
         """A neighbour in a line, where it is no picture."""
         if self.display is None or self.display.pictures:
             return ""

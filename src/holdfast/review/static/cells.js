@@ -1,6 +1,7 @@
 // A group of rows as the reviewer sees them: pictures as tiles, passages as lines, rows of a table under one another.
 import { made, picture, trusted } from "./dom.js";
 import { passages, unusual } from "./content.js";
+import { parts } from "./session.js";
 
 const CLIPPED = 320;
 
@@ -30,7 +31,7 @@ function list(items, kind, content, change) {
 
 function foot(item, change) {
   const small = made("small", undefined, "foot");
-  if (change) small.append(made("b", `${item.given} → ${item.suggested}`), " ");
+  if (change) small.append(made("b", `${item.given} → ${parts(item.suggested)[0]}`), " ");
   small.append(trusted(item));
   return small;
 }
@@ -87,7 +88,7 @@ function row(item, columns, change) {
   place.scope = "row";
   place.append(made("span", undefined, "tick"), `${item.source_index}`);
   node.append(place);
-  if (change) node.append(made("td", item.given), made("td", item.suggested, "accent-text"));
+  if (change) node.append(made("td", item.given), made("td", parts(item.suggested)[0], "accent-text"));
   node.append(made("td", trusted(item).replace("trusted ", "")));
   const fields = new Map(item.fields.map((field) => [field.name, field]));
   for (const { name } of columns) {

@@ -3,7 +3,7 @@
 export const at = (id) => document.getElementById(id);
 export const all = (selector) => document.querySelectorAll(selector);
 export const count = (number) => Number(number).toLocaleString("en");
-export const percent = (share) => `${Math.round(100 * share)} %`;
+export const percent = (share) => (share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`);
 export const trusted = (item) => `trusted ${percent(item.trust)}`;
 
 export function made(tag, text, kind) {

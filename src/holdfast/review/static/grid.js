@@ -74,7 +74,7 @@ function mark() {
   });
   at("cells").querySelector("[tabindex]").setAttribute("aria-activedescendant", nodes[current].id);
   for (const node of all(".chosen")) node.textContent = selected.size === nodes.length ? `all ${nodes.length}` : selected.size;
-  const more = group.more ? `, ${count(group.more)} more of this pair wait` : "";
+  const more = group.more ? `, ${count(group.more)} more like these` : "";
   at("tally").textContent = `${selected.size} of ${nodes.length} selected${more}`;
 }
 

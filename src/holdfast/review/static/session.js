@@ -3,6 +3,12 @@ import { at, count } from "./dom.js";
 
 export const setup = { classes: null, kind: "bare", commands: {} };
 
+// A number and, where it comes with one, its interval: "12 (9 to 15)". The name of a class is one piece, whatever is in it.
+export function parts(label) {
+  const at = setup.classes ? -1 : label.indexOf(" (");
+  return at < 0 ? [label, ""] : [label.slice(0, at), label.slice(at + 2, -1)];
+}
+
 export function begin(told) {
   Object.assign(setup, told);
   const field = at("reviewer");

@@ -4,7 +4,7 @@ import { at, made, percent, say, sharp, trusted, warn } from "./dom.js";
 import { fieldLine, marked, nearRows, passages } from "./content.js";
 import { narrowed, wanted } from "./filter.js";
 import { pick } from "./picker.js";
-import { reviewer, setup, showProgress } from "./session.js";
+import { parts, reviewer, setup, showProgress } from "./session.js";
 import { release, show } from "./views.js";
 
 const SAID = { keep: "kept", suggestion: "suggestion taken", other: "set", unsure: "unsure" };
@@ -80,12 +80,12 @@ const announcement = () =>
 
 function render() {
   at("label-given").textContent = item.given;
-  at("label-suggested").textContent = item.suggested;
+  [at("label-suggested").textContent, at("label-range").textContent] = parts(item.suggested);
   at("trust").textContent = `The given label is ${trusted(item)}.`;
   at("trust-bar").style.width = `${100 * item.trust}%`;
   at("reasons").replaceChildren(...item.reasons.map((sentence) => made("li", sentence)));
   at("which").textContent = `Row ${item.source_index}${item.name ? ` · ${item.name}` : ""}`;
-  at("suspect").classList.toggle("pictured", item.picture);
+  at("suspect").classList.toggle("tall", item.fields.length === 0);
   at("picture").hidden = !item.picture;
   if (item.picture) {
     at("picture").src = `/picture/${Number(item.row)}`;

@@ -33,8 +33,12 @@ class Assignments:
 
     def take_back(self, reviewer: str) -> None:
         for row in self._rows.pop(reviewer, ()):
-            if self._holder.get(row, ("", 0.0))[0] == reviewer:
-                del self._holder[row]
+            self.let_go(row, reviewer)
+
+    def let_go(self, row: int, reviewer: str) -> None:
+        """A reviewer has done with a row."""
+        if self._holder.get(row, ("", 0.0))[0] == reviewer:
+            del self._holder[row]
 
     def is_free(self, row: int, reviewer: str) -> bool:
         """Whether a row can be shown to a reviewer."""

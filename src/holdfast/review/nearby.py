@@ -56,7 +56,7 @@ class Nearby:
         return Around(self, row, point, np.argsort(-(self._centres @ point)))
 
     def find(self, row: int, point: Array, cells: Array, most: int, label: int | None) -> Array:
-        """(at most ``most``,) candidates near a point and other than its row; ``cells`` are in the order of nearness."""
+        """(at most ``most``,) candidates near a point and other than its row; ``cells``: all, the nearest first."""
         if not len(self.rows) or (label is not None and not 0 <= label < self._classes):
             return self.rows[:0]
         box = cells * self._classes

@@ -138,7 +138,7 @@ class ReviewQueue:
         for which, name in (("given", wanted.given), ("suggested", wanted.suggested)):
             if name is not None:
                 mask &= self.shown.columns[which][rows] == name if self.shown.classes is not None else False
-        view = self._views[key] = View(rows[mask], self.standing.decided)
+        view = self._views[key] = View(rows[mask], self.standing.voices)
         if len(self._views) > VIEWS:
             gone, _ = self._views.popitem(last=False)
             self._grids.pop(gone, None)
@@ -157,29 +157,39 @@ class ReviewQueue:
             if self._assigned.is_free(row, reviewer):
                 self._assigned.hand_out(reviewer, [row])
                 return row
+        if beyond is None:
+            self._assigned.take_back(reviewer)
         return None
 
     def _rows(self, view: View, reviewer: str, queue: Queue, beyond: int | None, back: bool) -> Iterator[int]:
-        decided = self.standing.decided
+        decided, voices = self.standing.decided, self.standing.voices
         if queue is Queue.disputes:
             yield from self._disputes(view, reviewer, beyond, back)
             return
-        if queue is Queue.open:
 
-            def eligible(rows: Array) -> Array:
-                return ~decided[rows]
-        else:
-            own = self.standing.decided_by(reviewer)
+        def nobody(rows: Array) -> Any:
+            return ~decided[rows]
 
-            def eligible(rows: Array) -> Array:
-                return decided[rows] & ~own[rows]
+        def others(rows: Array) -> Any:
+            return decided[rows] & ~own[rows]
 
+        def one_other(rows: Array) -> Any:
+            return (voices[rows] == 1) & ~own[rows]
+
+        def fewer_than_two(rows: Array) -> Any:
+            return (voices[rows] < 2) & ~own[rows]
+
+        if queue is Queue.open and not self.double:
+            yield from view.open_rows(nobody) if beyond is None else view.beyond(beyond, nobody, back)
+            return
+        own = self.standing.decided_by(reviewer)
         if beyond is not None:
-            yield from view.beyond(beyond, eligible, back)
-        elif queue is Queue.open:
-            yield from view.open_rows(eligible)
+            yield from view.beyond(beyond, others if queue is Queue.second else fewer_than_two, back)
+        elif queue is Queue.second:
+            yield from view.second_rows((queue, reviewer), others)
         else:
-            yield from view.second_rows(reviewer, eligible)
+            yield from view.second_rows((queue, reviewer), one_other)
+            yield from view.open_rows(nobody)
 
     def _disputes(self, view: View, reviewer: str, beyond: int | None, back: bool) -> Iterator[int]:
         """Rows that reviewers are divided about and on which this one has not spoken since."""
@@ -198,7 +208,7 @@ class ReviewQueue:
         """How far the work is, and how many wrong labels remain."""
         view = self._view(wanted)
         if wanted.queue is Queue.open:
-            left = view.open
+            left = view.open + (view.once if self.double else 0)
         elif wanted.queue is Queue.second:
             left = len(view.rows) - view.open - view.own(reviewer, self.standing.decided_by(reviewer))
         else:
@@ -235,7 +245,9 @@ class ReviewQueue:
     def group(
         self, reviewer: str, wanted: Filter, after: int | None = None, first: int | None = None
     ) -> dict[str, Any] | None:
-        """Similar suspects to settle in one stroke, the largest kind first, or ``first`` as long as it lasts."""
+        """Similar open suspects to settle in one stroke, the largest kind first, or ``first`` as long as it lasts."""
+        if wanted.queue is not Queue.open:
+            return None
         grid = self._grid(wanted)
         if after is not None and not 0 <= after < len(self._kinds.names):
             raise HoldfastError("there is no such group")
@@ -308,15 +320,14 @@ class ReviewQueue:
 
     def catch_up(self) -> None:
         """Take in what anybody has written since, here or in another process."""
-        for row, reviewer, own, flipped in self.standing.catch_up():
+        for change in self.standing.catch_up():
+            row, decided = change.row, change.now > 0
             self._tally.set(row, bool(self.standing.reviewed[row]), bool(self.standing.wrong[row]))
             self._left = None
-            decided = bool(self.standing.decided[row])
+            self._assigned.let_go(row, change.reviewer)
             for view in self._views.values():
-                if flipped:
-                    view.flip(row, decided)
-                view.touch(row, reviewer, own)
-            if flipped:
+                view.hear(change)
+            if change.flipped:
                 self._settle(row, decided)
 
     def _settle(self, row: int, settled: bool) -> None:

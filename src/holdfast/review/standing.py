@@ -20,8 +20,14 @@ class Change(NamedTuple):
     reviewer: str
     own: int
     """1: a row that this reviewer had not decided before, -1: one taken back, 0: neither."""
-    flipped: bool
-    """Whether the row was open before and is not now, or the other way round."""
+    before: int
+    """How many had spoken about the row before, and how many have now."""
+    now: int
+
+    @property
+    def flipped(self) -> bool:
+        """Whether the row was open before and is not now, or the other way round."""
+        return (self.before == 0) != (self.now == 0)
 
 
 class Standing:
@@ -31,6 +37,7 @@ class Standing:
     ----------
     decided, reviewed, wrong: (N,) whether anybody spoke about the row; whether a label came of it; whether it is
         another than the given one.
+    voices: (N,) how many reviewers spoke about the row.
     disputes: rows whose reviewers are evenly divided.
     shared: rows about which more than one reviewer spoke.
     """
@@ -39,6 +46,7 @@ class Standing:
         self, store: Store, size: int, given: Callable[[int], Label], heard: Callable[[Decision], None]
     ) -> None:
         self.decided, self.reviewed, self.wrong = (np.zeros(size, dtype=bool) for _ in range(3))
+        self.voices = np.zeros(size, dtype=np.int16)
         self.disputes: set[int] = set()
         self.shared: set[int] = set()
         self.decisions = Decisions(store, heard)
@@ -56,9 +64,9 @@ class Standing:
                 now = row in self.decisions.of(reviewer)
                 own = int(now) - int(self._by[reviewer][row])
                 self._by[reviewer][row] = now
-            before = bool(self.decided[row])
+            before = int(self.voices[row])
             self._settle(row)
-            yield Change(row, reviewer, own, before != bool(self.decided[row]))
+            yield Change(row, reviewer, own, before, int(self.voices[row]))
 
     def decided_by(self, reviewer: str) -> Array:
         """(N,) which rows a reviewer has decided."""
@@ -72,6 +80,7 @@ class Standing:
         label = None if settled is None else settled.label
         was_unsure = bool(self.decided[row] and not self.reviewed[row] and row not in self.disputes)
         self.decided[row] = settled is not None
+        self.voices[row] = 0 if settled is None else len(settled.reviewers)
         self.reviewed[row] = label is not None
         self.wrong[row] = label is not None and label != self._given(row)
         for rows, member in (

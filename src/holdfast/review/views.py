@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from holdfast.review.standing import Change
 
 Array = NDArray[Any]
 Eligible = Callable[[Array], Array]
@@ -22,38 +24,38 @@ class View:
     Parameters
     ----------
     rows: (Q,) in the order in which they are shown.
-    decided: (N,) whether anybody has decided about each row of the run; kept by others.
+    voices: (N,) how many have spoken about each row of the run.
+
+    Attributes
+    ----------
+    open, once: rows about which nobody has spoken, and about which one reviewer has.
     """
 
-    def __init__(self, rows: Array, decided: Array) -> None:
+    def __init__(self, rows: Array, voices: Array) -> None:
         self.rows = rows.astype(np.int32)
-        self.place = np.full(len(decided), -1, dtype=np.int32)
+        self.place = np.full(len(voices), -1, dtype=np.int32)
         """(N,) where each row of the run stands in the view; -1 where it is no part of it."""
         self.place[rows] = np.arange(len(rows), dtype=np.int32)
-        self.open = int(np.count_nonzero(~decided[rows]))
+        self.open, self.once = (int(np.count_nonzero(voices[rows] == count)) for count in (0, 1))
         self._first_open = 0
-        self._first_second: dict[str, int] = {}
+        self._first_second: dict[Hashable, int] = {}
         self._own: dict[str, int] = {}
 
-    def flip(self, row: int, decided: bool) -> None:
-        """A row was decided that was open, or is open again."""
-        at = int(self.place[row])
+    def hear(self, change: Change) -> None:
+        """Somebody spoke about a row, or took it back."""
+        at = int(self.place[change.row])
         if at < 0:
             return
-        self.open += -1 if decided else 1
-        if not decided:
+        self.open += int(change.now == 0) - int(change.before == 0)
+        self.once += int(change.now == 1) - int(change.before == 1)
+        if change.now == 0:
             self._first_open = min(self._first_open, at)
-
-    def touch(self, row: int, reviewer: str, change: int) -> None:
-        """Somebody spoke about a row: others may be asked about it now, and it may be one more, or fewer, of theirs."""
-        at = int(self.place[row])
-        if at < 0:
-            return
-        for name, first in self._first_second.items():
+        # Others may be asked about it now.
+        for asked, first in self._first_second.items():
             if at < first:
-                self._first_second[name] = at
-        if change and reviewer in self._own:
-            self._own[reviewer] += change
+                self._first_second[asked] = at
+        if change.reviewer in self._own:
+            self._own[change.reviewer] += change.own
 
     def own(self, reviewer: str, decided_by: Array) -> int:
         """How many rows of the view a reviewer has decided; ``decided_by`` (N,) says which of the run."""
@@ -70,11 +72,11 @@ class View:
             yield int(self.rows[first])
             yield from (int(self.rows[place]) for place in places)
 
-    def second_rows(self, reviewer: str, eligible: Eligible) -> Iterator[int]:
-        """The same of rows that others have decided and a reviewer has not."""
-        places = self.places(self._first_second.get(reviewer, 0), eligible)
+    def second_rows(self, asked: Hashable, eligible: Eligible) -> Iterator[int]:
+        """The same of rows about which somebody has spoken; ``asked`` tells apart who is asked about which of them."""
+        places = self.places(self._first_second.get(asked, 0), eligible)
         first = next(places, None)
-        self._first_second[reviewer] = len(self.rows) if first is None else first
+        self._first_second[asked] = len(self.rows) if first is None else first
         if first is not None:
             yield int(self.rows[first])
             yield from (int(self.rows[place]) for place in places)

@@ -24,7 +24,7 @@ function render(told) {
   const { estimate, low, high } = told.remaining;
   at("left-count").textContent = `about ${count(estimate)}`;
   at("left-range").textContent = `between ${count(low)} and ${count(high)}, with a confidence of 95 %`;
-  at("rates").replaceChildren(...rate("before the review", told.rate.before), ...rate("after it", told.rate.after));
+  at("rates").replaceChildren(...rate("before your answers", told.rate.before), ...rate("with them", told.rate.after));
   at("sampled").textContent = told.sample
     ? `${share(told.sample.rate)} (${share(told.sample.low)} to ${share(told.sample.high)}) in a random sample of ${count(told.sample.rows)}`
     : "";
@@ -48,8 +48,7 @@ const share = (value) => `${(100 * value).toFixed(1)} %`;
 
 function rate(when, told) {
   const value = made("dd");
-  if (told) value.append(made("b", share(told.rate)), made("span", ` ${share(told.low)} to ${share(told.high)}`, "soft"));
-  else value.textContent = "nothing is decided yet";
+  value.append(made("b", share(told.rate)), " ", made("span", `${share(told.low)} to ${share(told.high)}`, "soft"));
   return [made("dt", when), value];
 }
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from itertools import islice
 from urllib.parse import urlsplit
 
 import httpx
@@ -20,9 +21,9 @@ from holdfast.cli import app
 class Reviewed:
     """A run and the link to its page."""
 
-    def at(self, line):
-        self.link = line.strip()
-        self.home = "http://" + urlsplit(self.link).netloc
+    def at(self, link):
+        self.link = link.strip()
+        self.home = self.link.partition("/?")[0]
         self.token = self.link.partition("token=")[2]
         self.port = urlsplit(self.link).port
 
@@ -43,14 +44,19 @@ class Reviewed:
 class Server(Reviewed):
     """A server of its own, which can be killed."""
 
-    def __init__(self, run):
+    def __init__(self, run, *words, environment=None):
         self.run = run
+        self.words = words
+        self.environment = environment
         self.start()
 
     def start(self):
-        command = [sys.executable, "-c", "from holdfast.cli import main; main()", "review", str(self.run)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.at(next(line for line in self.process.stdout if line.startswith("http")))
+        words = ["-c", "from holdfast.cli import main; main()", "review", str(self.run), *self.words]
+        environment = None if self.environment is None else {**os.environ, **self.environment}
+        self.process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True, env=environment)
+        lines = (line.strip() for line in self.process.stdout if line.startswith("http"))
+        self.links = list(islice(lines, max(1, self.words.count("--reviewer"))))
+        self.at(self.links[0])
 
     def end(self, how=signal.SIGTERM):
         os.kill(self.process.pid, how)

@@ -39,7 +39,10 @@ class Nearby:
         self._centres: Array = features[torch.from_numpy(source.permutation(chosen)[:cells])].numpy()
         centres = torch.from_numpy(self._centres).T
         cell = np.concatenate(
-            [np.zeros(0, np.int64), *((features[part] @ centres).argmax(1).numpy() for part in own.split(8192))]
+            [
+                np.zeros(0, np.int64),
+                *((features[part] @ centres).argmax(1).numpy() for part in own.split(8192) if len(part)),
+            ]
         )
         named = np.zeros(len(chosen), dtype=np.int64) if label is None else label[chosen].astype(np.int64)
         self._classes = int(named.max(initial=0)) + 1

@@ -195,9 +195,15 @@ class Store:
         for entry, row, reviewer, verdict, label, undoes, at in lines:
             if undoes is not None:
                 yield entry, int(undoes)
-            else:
+                continue
+            try:
                 value = None if label is None else json.loads(label)
-                yield entry, Decision(entry, row, reviewer, Answer(verdict), value, at or 0.0)
+                decision = Decision(entry, row, reviewer, Answer(verdict), value, at or 0.0)
+            except ValueError:
+                raise HoldfastError(
+                    f"entry {entry} of {self.path} is no decision; move the file away to begin anew"
+                ) from None
+            yield entry, decision
 
 
 def entry_text(reviewer: str, row: int, verdict: str, label: str | None, undoes: int | None) -> str:

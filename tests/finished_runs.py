@@ -9,8 +9,9 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from holdfast import CoPRLL, Method, Run, fit
+from holdfast.data.rows import Rows
 from holdfast.data.source import Source
-from holdfast.noise import symmetric
+from holdfast.noise import MNIST_PAIRS, asymmetric, symmetric
 
 SCRIPT = "<img src=x onerror=window.hacked=1>"
 """What a browser would run if it were ever taken for markup."""
@@ -20,12 +21,25 @@ def digits_run(folder) -> tuple[Run, np.ndarray]:
     """Digits as an npz file, a quarter of the labels wrong; the run and which are."""
     x, truth = load_digits(return_X_y=True)
     given = symmetric(torch.from_numpy(truth), 0.25, 10, seed=1).labels.numpy()
+    rows = _digits(folder, x, given)
+    run = fit(rows, CoPRLL(), "mlp", epochs=12, batch_size=64, device="cpu", out=folder / "run")
+    return run, given != truth
+
+
+def digits_alike_run(folder) -> np.ndarray:
+    """Digits of which a third is mistaken for the one that looks like it, so that suspects come in pairs; the truth."""
+    x, truth = load_digits(return_X_y=True)
+    given = asymmetric(torch.from_numpy(truth), 0.35, MNIST_PAIRS, classes=10, seed=1).labels.numpy()
+    fit(_digits(folder, x, given), Method(), "mlp", epochs=6, batch_size=64, device="cpu", out=folder / "run")
+    return np.array([f"digit {k}" for k in truth])
+
+
+def _digits(folder, x, given) -> Rows:
     names = np.array([f"digit {k}" for k in range(10)])
     pixels = (x.reshape(-1, 8, 8) * 15).astype(np.uint8)
     np.savez(folder / "digits.npz", x_train=pixels, y_train=given, class_names=names)
     rows, _ = Source.at(folder / "digits.npz", "0", 0).load()
-    run = fit(rows, CoPRLL(), "mlp", epochs=12, batch_size=64, device="cpu", out=folder / "run")
-    return run, given != truth
+    return rows
 
 
 def photos_run(folder) -> Run:
@@ -57,6 +71,32 @@ def people_run(folder) -> Run:
     frame.to_csv(folder / "people.csv", index=False)
     rows, held_out = Source.at(folder / "people.csv", "0.2", 0, label="income").load()
     return fit(rows, Method(), "mlp", test=held_out, epochs=8, batch_size=16, device="cpu", out=folder / "run")
+
+
+def notes_run(folder) -> Run:
+    """Nothing but short texts, a row in eight labelled wrong."""
+    rng = np.random.default_rng(0)
+    sport = rng.random(160) < 0.5
+    words = {True: ["match", "team", "goal", "coach"], False: ["shares", "bank", "profit", "market"]}
+    notes = [f"On day {i} the {' and the '.join(rng.choice(words[bool(s)], 3))} were talked about \U0001f600, {SCRIPT}."
+             for i, s in enumerate(sport)]  # fmt: skip
+    about = np.where(sport ^ (np.arange(160) % 8 == 0), "Sport", "Business")
+    pd.DataFrame({"note": notes, "about": about}).to_csv(folder / "notes.csv", index=False)
+    rows, _ = Source.at(folder / "notes.csv", "0", 0, label="about").load()
+    return fit(rows, Method(), "mlp", epochs=8, batch_size=16, device="cpu", out=folder / "run")
+
+
+def wide_run(folder) -> Run:
+    """A table of fifteen columns with long names, a row in eight labelled wrong."""
+    rng = np.random.default_rng(0)
+    ill = rng.random(240) < 0.5
+    frame = pd.DataFrame(
+        {f"measurement number {k} of the patient": ill * 2.0 + rng.normal(size=240) for k in range(15)}
+    )
+    frame["state"] = np.where(ill ^ (np.arange(240) % 8 == 0), "seen again", "sent home")
+    frame.to_csv(folder / "patients.csv", index=False)
+    rows, _ = Source.at(folder / "patients.csv", "0", 0, label="state").load()
+    return fit(rows, Method(), "mlp", epochs=8, batch_size=16, device="cpu", out=folder / "run")
 
 
 def prices_run(folder) -> Run:

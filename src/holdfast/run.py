@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from holdfast.data.tune import tuned_in
 from holdfast.encoders.tuned import network
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
+from holdfast.functional.label_trust import Trust
 from holdfast.issues.find import FLAGGED, REVIEWED, answered, ledger_table, ledger_trust, ranked, with_held_out
 from holdfast.issues.noise import Noise, Rate, Review, WrongLabels, noise_after, noise_of, rate_by_trust
 from holdfast.nets import PROJECTED
@@ -243,7 +245,7 @@ class Run:
     def issue_table(self) -> pd.DataFrame:
         """The same as the run alone has it, without what reviewers have answered since."""
         classes, judged = None if self.classes is None else list(self.classes), self._judged
-        table = ledger_table(judged, classes, self.config.recipe)
+        table = ledger_table(judged, classes, self.config.recipe, None if classes is None else self._label_trust)
         if "source_index" in judged:
             table["row"] = judged["source_index"].numpy()
         names = None if self.names is None else [*self.names, *((self._held_out and self._held_out.names) or ())]
@@ -255,6 +257,14 @@ class Run:
             for name in [name for name in table.columns if name.startswith("suggested")]:
                 table.loc[reviewed, name] = table.loc[reviewed, name.replace("suggested", "given")]
         return table
+
+    def likely_classes(self, most: int = 9) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """(N, K) the likeliest classes of each row of ``issue_table`` as numbers, and their probabilities; none of a
+        regression."""
+        if self.classes is None:
+            raise HoldfastError("a regression has no classes; run.issue_table() says what values are expected")
+        share, number = self._label_trust.posterior.topk(min(most, len(self.classes)), dim=1)
+        return number.int().numpy(), share.float().numpy()
 
     def earlier_reviews(self) -> pd.DataFrame:
         """What was known of the labels before the run, in the order of ``issue_table``.
@@ -298,7 +308,7 @@ class Run:
         true[torch.from_numpy(answers.rows)] = torch.tensor([self.classes.index(str(k)) for k in answers.labels()])
         judged, right = self._judged, torch.from_numpy(found.trust)
         return noise_after(
-            own, ledger_trust(judged), judged["given"], right, true, _share(found.total, len(table)), found.left
+            own, self._label_trust, judged["given"], right, true, _share(found.total, len(table)), found.left
         )
 
     def _own_noise(self) -> Noise:
@@ -306,7 +316,7 @@ class Run:
         assert self.classes is not None
         if self._noise is None:
             judged = self._judged
-            self._noise = noise_of(ledger_trust(judged), judged["given"], self.classes, judged.get("reviewed"))
+            self._noise = noise_of(self._label_trust, judged["given"], self.classes, judged.get("reviewed"))
         return self._noise
 
     def wrong_labels(self) -> WrongLabels:
@@ -326,6 +336,11 @@ class Run:
         """What reviewers have answered since the run; None where no label is settled."""
         found = answers_at(self.out, self.config.fingerprint, table, self.classes is not None)
         return found if found is not None and found.reviewed.any() else None
+
+    @cached_property
+    def _label_trust(self) -> Trust:
+        """What is known of the true class of each row."""
+        return ledger_trust(self._judged)
 
     @property
     def _judged(self) -> dict[str, Tensor]:

@@ -1,64 +1,22 @@
-"""The page in a real browser: keys, a killed server, markup in the data, a hundred thousand suspects."""
+"""The page in a real browser: a killed server, markup in the data, a hundred thousand suspects, a thousand classes."""
 
-import shutil
 import signal
-import subprocess
-import sys
+import socket
+import threading
 import time
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
+import uvicorn
+from browsing import opened, press, row, until
 from finished_runs import SCRIPT
-from typer.testing import CliRunner
 
-from holdfast.cli import app
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser; pip install playwright")
-if CHROMIUM is None:
-    pytest.skip("no chromium here; apt-get install chromium", allow_module_level=True)
-
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as made:
-        chromium = made.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
-
-
-def opened(browser, link, reviewer="Ada"):
-    page = browser.new_page()
-    page.problems = []
-    page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.goto(link)
-    page.fill("#reviewer", reviewer)
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#suspect:not([hidden])")
-    return page
-
-
-def row(page):
-    return page.text_content("#which")
-
-
-def until(page, holds):
-    """Ask again and again from here: the page's policy forbids what waits inside it."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end, "the page did not come to it within half a minute"
-        page.wait_for_timeout(20)
-
-
-def press(page, key):
-    """Press a key and wait until the page has moved on."""
-    before = row(page)
-    page.keyboard.press(key)
-    until(page, lambda: row(page) != before)
+from holdfast.review.app import application
+from holdfast.review.guard import local_access
+from holdfast.review.queue import ReviewQueue
+from holdfast.review.store import Store
 
 
 def test_twenty_suspects_with_keys_and_a_killed_server(browser, digits, tmp_path):
@@ -84,11 +42,9 @@ def test_twenty_suspects_with_keys_and_a_killed_server(browser, digits, tmp_path
     assert len({line[0] for line in reviewed}) == 19
     assert "20 decided" in page.text_content("#progress")
     assert page.problems == []
-    page.close()
+    page.context.close()
 
-    out = tmp_path / "cleaned.csv"
-    assert CliRunner().invoke(app, ["export", str(digits.run), "--out", str(out)]).exit_code == 0
-    table = pd.read_csv(out).set_index("row")
+    table = digits.exported(tmp_path / "cleaned.csv")
     for title, key, given, suggested in reviewed:
         line = table.loc[int(title.split()[1])]
         assert line["given"] == given
@@ -99,27 +55,17 @@ def test_twenty_suspects_with_keys_and_a_killed_server(browser, digits, tmp_path
     assert table["reviewed"].sum() == 16
 
 
-def test_words_typed_into_a_field_decide_nothing(browser, digits):
-    page = opened(browser, digits.link, "Skuk")
-    before = page.text_content("#progress")
-    page.fill("#reviewer", "ksuz")
-    page.keyboard.press("Enter")
-    page.wait_for_timeout(300)
-    assert page.text_content("#progress") == before
-    page.close()
-
-
 def test_without_a_name_nothing_is_decided(browser, digits):
     page = browser.new_page()
     page.goto(digits.link)
     page.wait_for_selector("#notice:not([hidden])")
     assert "who you are" in page.text_content("#notice")
     assert page.is_hidden("#suspect")
-    page.close()
+    page.context.close()
 
 
-def test_markup_in_names_is_text(browser, photos):
-    page = opened(browser, photos.link, SCRIPT)
+def test_markup_in_names_is_text(browser, hosted_photos):
+    page = opened(browser, hosted_photos.link, SCRIPT)
     until(page, lambda: page.evaluate("document.getElementById('picture').naturalWidth") > 0)
     for _ in range(3):
         assert SCRIPT in page.text_content("body")
@@ -127,16 +73,16 @@ def test_markup_in_names_is_text(browser, photos):
     assert page.evaluate("window.hacked") is None
     assert page.locator("img[src=x]").count() == 0
     assert page.problems == []
-    page.close()
+    page.context.close()
 
 
-def test_markup_in_texts_is_text(browser, people):
-    page = opened(browser, people.link)
+def test_markup_in_texts_is_text(browser, hosted_people):
+    page = opened(browser, hosted_people.link)
     assert SCRIPT in page.text_content("#texts")
     assert SCRIPT in page.text_content("#fields")
     assert page.evaluate("window.hacked") is None
     assert page.problems == []
-    page.close()
+    page.context.close()
 
 
 def test_an_injected_script_would_not_run(browser, digits):
@@ -144,49 +90,72 @@ def test_an_injected_script_would_not_run(browser, digits):
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked=1\">')")
     page.wait_for_timeout(300)
     assert page.evaluate("window.hacked") is None
-    page.close()
+    page.context.close()
 
 
-MANY = """
-import numpy as np, pandas as pd, torch, uvicorn
-from pathlib import Path
-from holdfast.review.app import application
-from holdfast.cli.review import _listening
-from holdfast.review.queue import ReviewQueue
-from holdfast.review.store import Store
-rng, n = np.random.default_rng(0), 100_000
-names = np.array([f"class {k}" for k in range(20)], dtype=object)
-given, rival = rng.integers(0, 20, n), rng.integers(1, 20, n)
-table = pd.DataFrame({"row": np.arange(n), "name": "", "given": names[given], "suggested": names[(given + rival) % 20],
-                      "trust": rng.random(n) * 0.89, "flag": True, "why": ""})
-table["rival"] = table["suggested"]
-features = torch.from_numpy(rng.normal(size=(n, 64)).astype(np.float32))
-queue = ReviewQueue(table, list(names), features, None, Store(Path("reviews.sqlite"), "f"))
-listening = _listening(0)
-port = listening.getsockname()[1]
-print(f"http://127.0.0.1:{port}/?token=t", flush=True)
-uvicorn.Server(uvicorn.Config(application(queue, port, "t"), log_level="warning", access_log=False)).run([listening])
-"""
+def many(folder, rows, classes):
+    """A queue of nothing but suspects, without anything to see of them."""
+    rng = np.random.default_rng(0)
+    names = np.array([f"class {k}" for k in range(classes)], dtype=object)
+    given, apart = rng.integers(0, classes, rows), rng.integers(1, classes, rows)
+    suggested = names[(given + apart) % classes]
+    table = pd.DataFrame({"row": np.arange(rows), "name": "", "given": names[given], "suggested": suggested,
+                          "rival": suggested, "trust": rng.random(rows) * 0.89, "flag": True, "why": ""})  # fmt: skip
+    features = torch.from_numpy(rng.normal(size=(rows, 64)).astype(np.float32))
+    return ReviewQueue(table, list(names), features, None, Store(folder / "reviews.sqlite", "f"))
 
 
-def test_a_hundred_thousand_suspects(browser, tmp_path):
-    process = subprocess.Popen([sys.executable, "-c", MANY], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
-    link = next(process.stdout).strip()
-    try:
-        page = opened(browser, link)
-        assert "100,000 open" in page.text_content("#progress")
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """The link to a page of a hundred thousand suspects in a thousand classes, served from here."""
+    queue = many(tmp_path_factory.mktemp("crowd"), 100_000, 1000)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        page = application(queue, local_access(port, "t"))
+        server = uvicorn.Server(uvicorn.Config(page, log_level="warning", access_log=False))
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        yield f"http://127.0.0.1:{port}/?token=t"
+        server.should_exit = True
+        thread.join()
+
+
+def test_a_hundred_thousand_suspects(browser, crowd):
+    page = opened(browser, crowd)
+    assert "100,000 open" in page.text_content("#progress")
+    start = time.perf_counter()
+    page.goto(crowd)
+    page.wait_for_selector("#suspect:not([hidden])")
+    assert time.perf_counter() - start < 1
+    steps = []
+    for key in "ksu" * 5:
         start = time.perf_counter()
-        page.goto(link)
-        page.wait_for_selector("#suspect:not([hidden])")
-        assert time.perf_counter() - start < 1
-        steps = []
-        for key in "ksu" * 5:
-            start = time.perf_counter()
-            press(page, key)
-            steps.append(time.perf_counter() - start)
-        assert sorted(steps)[len(steps) // 2] < 0.3
-        page.close()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        press(page, key)
+        steps.append(time.perf_counter() - start)
+    assert sorted(steps)[len(steps) // 2] < 0.3
+    page.context.close()
+
+
+def test_one_class_out_of_a_thousand_by_its_name(browser, crowd):
+    page = opened(browser, crowd, "Ben")
+    number = row(page).split()[1]
+    page.keyboard.press("/")
+    assert "of 1,000" in page.text_content("#picker-note")
+    page.keyboard.type("ss 77")
+    options = page.locator("#picker-list li").all_text_contents()
+    assert options == ["class 77", *(f"class 77{k}" for k in range(10))]
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    assert page.text_content("#picker-list [aria-selected=true]") == "class 770"
+    assert page.get_attribute("#picker-text", "aria-activedescendant") == "option-1"
+    page.keyboard.press("Enter")
+    until(page, lambda: row(page).split()[1] != number)
+    answer = page.request.get(f"{page.url}api/item/{number}", params={"reviewer": "Ben"}).json()
+    assert answer["item"]["decisions"] == [{"reviewer": "Ben", "verdict": "other", "label": "class 770"}]
+    page.keyboard.press("/")
+    page.keyboard.type("no such class")
+    page.keyboard.press("Enter")
+    assert page.is_visible("#picker")
+    assert "No class is called that" in page.text_content("#picker-note")
+    page.context.close()

@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import shlex
 import socket
 import sqlite3
 import struct
@@ -19,7 +20,7 @@ from typer.testing import CliRunner
 
 from holdfast import Run
 from holdfast.cli import app
-from holdfast.cli.review import _listening
+from holdfast.review.serving import listening
 
 EVIL = "'; DROP TABLE entries; --"
 
@@ -72,16 +73,27 @@ def test_a_walk_through_suspects(digits, tmp_path):
     assert table["reviewers"][fourth] == "Ada"
 
 
-def test_the_script_reads_what_is_sent_and_what_is_on_the_page(digits):
+def test_the_modules_read_what_is_sent_and_what_is_on_the_page(digits):
+    modules, wanted = {}, {"review.js"}
     with digits.client() as client:
-        script, page, first = client.get("/review.js").text, client.get("/").text, asked(client)
-    assert {"row", "decisions"} <= set(re.findall(r"\bitem\.(\w+)", script)) <= first["item"].keys()
-    assert {"decided", "open"} <= set(re.findall(r"\bprogress\.(\w+)", script)) <= first["progress"].keys()
+        page, first = client.get("/").text, asked(client)
+        while wanted - modules.keys():
+            name = min(wanted - modules.keys())
+            answer = client.get(f"/{name}")
+            assert answer.headers["content-type"].startswith("text/javascript")
+            modules[name] = answer.text
+            wanted |= set(re.findall(r'from "\./(\w+\.js)"', answer.text))
+        assert all(client.get(path).status_code == 200 for path in re.findall(r'(?:src|href)="(/[\w.]+)"', page))
+    script = "".join(modules.values())
+    assert (
+        {"row", "decisions", "likely", "reasons"} <= set(re.findall(r"\bitem\.(\w+)", script)) <= first["item"].keys()
+    )
     assert (
         {"decisions", "picture"}
         <= set(re.findall(r'\bat\("([\w-]+)"\)', script))
         <= set(re.findall(r'\bid="([\w-]+)"', page))
     )
+    assert all("innerHTML" not in text and len(text.splitlines()) <= 200 for text in modules.values())
 
 
 def test_held_out_rows_are_reviewed_like_the_others(people, tmp_path):
@@ -96,7 +108,7 @@ def test_held_out_rows_are_reviewed_like_the_others(people, tmp_path):
         item = post(client, "/api/undo").json()["item"]
         source = item["source_index"]
         assert item["given"] == frame["income"][source] != item["suggested"]
-        assert item["texts"] == [["note", frame["note"][source]]]
+        assert [text[:2] for text in item["texts"]] == [["note", frame["note"][source]]]
         assert all(group["rows"] for group in item["neighbours"])
         assert post(client, "/api/decide", row=240, verdict="keep").status_code == 400
         post(client, "/api/decide", row=int(last), verdict="suggestion")
@@ -290,5 +302,127 @@ def test_export_says_what_is_missing(tmp_path, digits):
 
 
 def test_a_link_followed_before_the_server_runs_waits_and_is_not_refused():
-    with closing(_listening(0)) as listening, socket.create_connection(listening.getsockname(), timeout=5) as early:
-        assert early.getpeername() == listening.getsockname()
+    with closing(listening(0)) as waiting, socket.create_connection(waiting.getsockname(), timeout=5) as early:
+        assert early.getpeername() == waiting.getsockname()
+
+
+def test_groups_a_summary_and_the_end(digits, tmp_path):
+    with digits.client() as client:
+        setup = client.get("/api/setup").json()
+        assert (setup["kind"], setup["reviewer"], setup["double"]) == ("picture", None, False)
+        before = asked(client, reviewer="Grace")["progress"]
+        group = client.get("/api/group", params={"reviewer": "Grace"}).json()["group"]
+        rows = [item["row"] for item in group["items"]]
+        assert {(item["given"], item["suggested"]) for item in group["items"]} == {(group["given"], group["suggested"])}
+        body = {"reviewer": "Grace", "rows": rows, "exceptions": rows[:1], "verdict": "suggestion", "filter": {}}
+        after = client.post("/api/decide-group", json=body).json()
+        assert after["progress"]["decided"] == before["decided"] + len(rows) - 1
+        assert not {item["row"] for item in after["group"]["items"]} & set(rows)
+        back = client.post("/api/undo", json={"reviewer": "Grace"}).json()
+        assert back["rows"] == rows[1:]
+        assert sorted(item["row"] for item in back["group"]["items"]) == sorted(rows)
+        assert back["progress"]["decided"] == before["decided"]
+        assert client.post("/api/undo", json={"reviewer": "Grace"}).status_code == 400
+        client.post("/api/decide-group", json=body)
+        item = client.get(f"/api/item/{rows[1]}", params={"reviewer": "Ada"}).json()["item"]
+        assert item["decisions"] == ["Grace: suggestion"]
+        assert item["reasons"][-1].startswith("The model gives ")
+        likely = {line["label"]: line["probability"] for line in item["likely"]}
+        assert item["likely"][0]["label"] in (item["given"], item["suggested"])
+        assert len(likely) == 9
+        assert list(likely.values()) == sorted(likely.values(), reverse=True)
+        assert likely[item["given"]] == item["trust"]
+        found = client.get("/api/summary", params={"reviewer": "Grace"}).json()
+        assert found["corrected"] >= len(rows) - 1
+        assert {"name": "Grace", "decided": len(rows) - 1} in [
+            {"name": line["name"], "decided": line["decided"]} for line in found["reviewers"]
+        ]
+        for rate in found["rate"].values():
+            assert 0 <= rate["low"] <= rate["rate"] <= rate["high"] <= 1
+        for _ in range(2):
+            exported = client.post("/api/export", json={"reviewer": "Grace"}).json()
+        assert exported["changed"] >= len(rows) - 1
+        table = pd.read_csv(exported["path"])
+        assert table["reviewed"].sum() == exported["reviewed"]
+        assert (table["label"][rows[1:]] == group["suggested"]).all()
+        assert table["label"][rows[0]] == group["given"]
+        assert setup["commands"]["refit"] == exported["command"] == found["commands"]["refit"]
+    words = shlex.split(exported["command"])
+    assert words[:2] == ["holdfast", "fit"]
+    again = CliRunner().invoke(app, [*words[1:], "--quiet"])
+    assert again.exit_code == 0, again.output
+    trained = Run.records(words[words.index("--out") + 1])
+    assert trained.config.method == Run.records(digits.run).config.method
+    assert (trained.issue_table()["given"][rows[1:]] == group["suggested"]).all()
+    words = shlex.split(setup["commands"]["export"])
+    assert CliRunner().invoke(app, words[1:]).exit_code == 0
+
+
+HUGE = "1" + 400 * "0"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/decide", f'{{"reviewer": "Ada", "row": {HUGE}, "verdict": "keep"}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": NaN, "verdict": "keep"}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 1e400, "verdict": "keep"}'),
+        ("/api/decide", f'{{"reviewer": "Ada", "row": 0, "verdict": "other", "label": [{HUGE}]}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 0, "verdict": "other", "label": [NaN]}'),
+        ("/api/decide", f'{{"reviewer": "Ada", "row": 0, "verdict": "keep", "filter": {{"low": {HUGE}}}}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 0, "verdict": "keep", "filter": {"high": NaN}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 0, "verdict": "keep", "filter": {"order": "none"}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 0, "verdict": "keep", "filter": {"queue": ["open"]}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 0, "verdict": "keep", "filter": {"given": {"a": 1}}}'),
+        ("/api/decide", '{"reviewer": "\\ud800", "row": 0, "verdict": "keep"}'),
+        ("/api/decide", "9" * 5000),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": [], "verdict": "keep"}'),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": [0, "1"], "verdict": "keep"}'),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": [0], "verdict": "other", "label": "digit 1"}'),
+        ("/api/decide-group", f'{{"reviewer": "Ada", "rows": [0, {HUGE}], "verdict": "keep"}}'),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": [0], "exceptions": [-1], "verdict": "keep"}'),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": [0], "exceptions": 5, "verdict": "keep"}'),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": {"0": 1}, "verdict": "keep"}'),
+        ("/api/undo", '{"reviewer": "Ada", "filter": []}'),
+        ("/api/export", '{"reviewer": ""}'),
+    ],
+)
+def test_numbers_and_names_that_are_none(digits, path, body):
+    with digits.client() as client:
+        before = asked(client)["progress"]["decided"]
+        answer = client.post(path, content=body)
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]
+        assert asked(client)["progress"]["decided"] == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [f"/api/next?reviewer=Ada&after={HUGE}", "/api/next?reviewer=Ada&before=-1", "/api/next?reviewer=Ada&after=1.5",
+     "/api/next?reviewer=Ada&after=99999", "/api/group?reviewer=Ada&after=99999", "/api/group?reviewer=Ada&after=x",
+     f"/api/item/{HUGE}?reviewer=Ada", "/api/item/99999?reviewer=Ada", "/api/item/x?reviewer=Ada",
+     "/api/item/0", "/api/summary", "/api/next?reviewer=Ada&order=best", f"/api/next?reviewer=Ada&low={HUGE}",
+     "/api/next?reviewer=Ada&after=%D9%A3"],
+)  # fmt: skip
+def test_queries_that_are_none(digits, path):
+    with digits.client() as client:
+        answer = client.get(path)
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]
+
+
+def test_pictures_that_are_none(digits):
+    with digits.client() as client:
+        for row in ("9" * 5000, HUGE, "1e3", "%D9%A3", "99999"):
+            assert client.get(f"/picture/{row}").status_code in (400, 404)
+
+
+def test_a_browser_without_the_link_reads_a_sentence(digits):
+    accept = {"accept": "text/html,application/xhtml+xml"}
+    for query in ("", "?token=wrong"):
+        answer = httpx.get(f"{digits.home}/{query}", headers=accept)
+        assert answer.status_code == 403
+        assert answer.headers["content-type"].startswith("text/html")
+        assert "<p>The " in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert httpx.get(digits.home).json()["error"]

@@ -31,7 +31,8 @@ from holdfast.run_folder import RunFolder
 from holdfast.stop import STOPS
 from holdfast.usual import usual_for
 
-BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data"}
+BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data",
+          "labels"}  # fmt: skip
 """Options that go together with --config."""
 
 
@@ -127,7 +128,7 @@ def fit(
     if config is not None:
         _check_beside(ctx)
         made = _config_at(config)
-        source = _source_of(made, data, net)
+        source = _source_of(made, data, net, labels)
         rows, held_out = source.load(bar)
         how: dict[str, Any] = {
             "stop": remake(made.stop), "net": _net_of(made, net), "pretrained": made.pretrained, "epochs": made.epochs,
@@ -209,10 +210,12 @@ def _encoder_before(out: Path) -> str | None:
     return reading.get("encoder")
 
 
-def _source_of(config: RunConfig, data: Path | None, named: str) -> Source:
+def _source_of(config: RunConfig, data: Path | None, named: str, labels: Path | None) -> Source:
     if not config.source:
         raise HoldfastError("the run was given its rows in memory; --config needs a run of holdfast fit")
     source = {**config.source} if data is None else {**config.source, "path": str(data.absolute())}
+    if labels is not None:
+        source["labels"] = str(labels.absolute())
     if source["reading"].get("trust_pickle"):
         raise HoldfastError("the run read a pickle, which can run any code; train on it with --trust-pickle instead")
     encoder = source["reading"].get("encoder")

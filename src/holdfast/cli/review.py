@@ -3,28 +3,61 @@
 from __future__ import annotations
 
 import secrets
-import socket
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
-from torch import Tensor, nn
+from rich.markup import escape
 
 from holdfast.cli import options as o
-from holdfast.data.display import Display
-from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
-from holdfast.feed import evaluate, inputs_of
-from holdfast.functional.capture import penultimate
-from holdfast.nets import without_trees
+from holdfast.review.links import KEY, Links, checked_name
+from holdfast.review.store import REVIEWS, Store
 from holdfast.run import Run
+
+TEAM = "For a team"
 
 
 def review(
     run: o.RunPath,
     port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
+    double: Annotated[bool, typer.Option("--double", help="Ask about each row twice, of two reviewers.")] = False,
+    reviewer: Annotated[
+        list[str],
+        typer.Option(help="Print a link for this reviewer alone; may be repeated.", rich_help_panel=TEAM),
+    ] = [],  # noqa: B006
+    revoke: Annotated[
+        list[str],
+        typer.Option(help="Take back the link of this reviewer, and end; may be repeated.", rich_help_panel=TEAM),
+    ] = [],  # noqa: B006
+    host: Annotated[
+        str,
+        typer.Option(help="Address to listen at; another than this machine's own needs TLS.", rich_help_panel=TEAM),
+    ] = "127.0.0.1",
+    certificate: Annotated[
+        Path | None, typer.Option(help="File of the certificate for TLS.", show_default=False, rich_help_panel=TEAM)
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="File of its private key.", show_default=False, rich_help_panel=TEAM)
+    ] = None,
+    behind_proxy: Annotated[
+        bool,
+        typer.Option(
+            "--behind-proxy",
+            help="A proxy that encrypts stands before the page and sends HOLDFAST_PROXY_SECRET as X-Holdfast-Secret.",
+            rich_help_panel=TEAM,
+        ),
+    ] = False,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(help="Read that secret from a file.", show_default=False, rich_help_panel=TEAM),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="What reviewers type, such as https://review.org.", show_default=False, rich_help_panel=TEAM),
+    ] = None,
 ) -> None:
     """Open a page on this machine to settle doubtful labels by hand; each decision is kept at once.
 
@@ -34,59 +67,60 @@ def review(
         import uvicorn
 
         from holdfast.review.app import application
+        from holdfast.review.end import End
+        from holdfast.review.prepare import prepare
+        from holdfast.review.serving import Serving, listening, proxy_secret
     except ImportError:
         raise HoldfastError("the review page is not installed; pip install 'holdfast[review]'") from None
-    from holdfast.review.queue import ReviewQueue
-    from holdfast.review.store import REVIEWS, Store
-
     made = Run.records(run)
-    with closing(_listening(port)) as listening, closing(Store(run / REVIEWS, made.config.fingerprint)) as store:
-        with o.console.status("looking at the rows"):
-            rows = _rows(made)
-            features = None if rows is None else _features(run, rows)
-            display = None if rows is None else Display(rows)
-            queue = ReviewQueue(made.issue_table(), made.classes, features, display, store)
-        token, chosen = secrets.token_urlsafe(24), listening.getsockname()[1]
-        o.say_wrong_labels(made.wrong_labels(), f"holdfast issues {run}")
-        text = f"{len(queue.rows):,} doubtful rows. Decisions go to {run / REVIEWS}. Ctrl-C ends."
-        o.console.print(text, highlight=False)
-        # On a line of its own and never wrapped, so that it can be clicked or copied whole.
-        print(f"http://127.0.0.1:{chosen}/?token={token}", flush=True)
-        # No log of requests, since the link holds the token.
-        settings = uvicorn.Config(application(queue, chosen, token), log_level="warning", access_log=False)
-        uvicorn.Server(settings).run([listening])
+    serving = Serving(host, certificate, key, proxy_secret(secret_file) if behind_proxy else None, address)
+    with closing(Store(run / REVIEWS, made.config.fingerprint)) as store:
+        links = Links(store, run / KEY) if reviewer or revoke or serving.shared or Links.are_in(store) else None
+        if links is not None and revoke:
+            _revoke(links, revoke)
+            return
+        if serving.shared and links is not None and not (reviewer or links.reviewers()):
+            raise HoldfastError("others answer only through links of their own; name them, such as --reviewer ana")
+        with closing(listening(port, host)) as waiting:
+            with o.console.status("judging the labels") as status:
+                queue = prepare(run, made, store, double, status.update, _print)
+            o.say_wrong_labels(made.wrong_labels(), f"holdfast issues {run}")
+            text = f"{len(queue.suspects):,} doubtful rows. Decisions go to {run / REVIEWS}. Ctrl-C ends."
+            _print(text)
+            chosen = waiting.getsockname()[1]
+            token = None if reviewer or serving.shared else secrets.token_urlsafe(24)
+            _say_links(serving.home(chosen), links, reviewer, token)
+            page = application(queue, serving.access(chosen, token, links), End(run, made))
+            # No log of requests, since the link holds the token.
+            settings = uvicorn.Config(
+                page, log_level="warning", access_log=False, proxy_headers=False, server_header=False,
+                ssl_certfile=certificate, ssl_keyfile=key,
+            )  # fmt: skip
+            uvicorn.Server(settings).run([waiting])
 
 
-def _rows(run: Run) -> Rows | None:
-    """The rows to show, or None with a word why not."""
-    try:
-        return run.judged_rows()
-    except HoldfastError as error:
-        o.console.print(f"rows cannot be shown, only their numbers: {error}", highlight=False)
-        return None
+def _say_links(home: str, links: Links | None, reviewers: Sequence[str], token: str | None) -> None:
+    """Each link on a line of its own and never wrapped, so that it can be clicked or copied whole."""
+    if links is not None and (forged := links.forged()):
+        shown = ", ".join(map(str, forged[:5]))
+        _print(
+            f"{len(forged):,} answers were not signed by the link that they name (entries {shown}): somebody has "
+            f"written into {REVIEWS} by hand, or {KEY} was replaced"
+        )
+    for name in dict.fromkeys(map(checked_name, reviewers)):
+        if links is not None:
+            _print(f"{name}:")
+            print(f"{home}/?token={links.make(name)}", flush=True)
+    if token is not None:
+        print(f"{home}/?token={token}", flush=True)
 
 
-@torch.no_grad()
-def _features(folder: Path, rows: Rows) -> Tensor:
-    """(N, d) the inputs of the output layer; the rows themselves where the network cannot be made again."""
-    try:
-        net: nn.Module = without_trees(Run.load(folder).net)
-        with penultimate(net) as caught:
-            evaluate(net, inputs_of(rows.x, "cpu"))
-        return torch.cat(caught).float()
-    except HoldfastError:
-        return torch.cat([x.flatten(1) for x in inputs_of(rows.x, "cpu")])
+def _revoke(links: Links, reviewers: Sequence[str]) -> None:
+    for name in reviewers:
+        if not links.revoke(name):
+            raise HoldfastError(f"{name} has no link; those who have: {', '.join(links.reviewers()) or 'nobody'}")
+        _print(f"the link of {name} opens nothing any more")
 
 
-def _listening(port: int) -> socket.socket:
-    """A socket on this machine's own address, which no other machine can reach."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(("127.0.0.1", port))
-        # Before the link is shown: who follows it at once waits instead of being refused.
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        raise HoldfastError(f"port {port} cannot be used: {error.strerror}; choose another with --port") from None
-    return listening
+def _print(text: str) -> None:
+    o.console.print(escape(text), highlight=False)

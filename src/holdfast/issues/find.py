@@ -94,14 +94,17 @@ def ledger_trust(ledger: Mapping[str, Tensor]) -> Trust:
     return label_trust(ledger["expected"], y, reviewed)
 
 
-def ledger_table(ledger: Mapping[str, Tensor], names: Sequence[str] | None, recipe: Mapping[str, Any]) -> pd.DataFrame:
+def ledger_table(
+    ledger: Mapping[str, Tensor], names: Sequence[str] | None, recipe: Mapping[str, Any], trust: Trust | None = None
+) -> pd.DataFrame:
     """One line a row, in the order of the rows, from the ledger of a run; numbers have an interval beside them.
 
-    The ledger may hold rows that were held out (``with_held_out``); the table marks them.
+    The ledger may hold rows that were held out (``with_held_out``); the table marks them. ``trust`` is that of
+    ``ledger_trust`` where it is known already.
     """
     y, expected = ledger["given"], ledger.get("evidence", ledger["expected"])
     if names is not None:
-        table = class_table(ledger_trust(ledger), y, names)
+        table = class_table(ledger_trust(ledger) if trust is None else trust, y, names)
     else:
         table = _target_table(target_trust(expected, y, ledger.get("reviewed")), y, expected, recipe)
     table["held_out"] = ledger["held_out"].numpy() if "held_out" in ledger else False

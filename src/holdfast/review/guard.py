@@ -1,16 +1,24 @@
-"""The guard before the page: only this machine, only who has the token, only small requests, only our own scripts."""
+"""The guard before the page: only who was let in, only from the page, only small requests, only our own scripts."""
 
 from __future__ import annotations
 
+import html
 import secrets
-from http.cookies import CookieError, SimpleCookie
+from dataclasses import dataclass
+from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.review.links import Link, Links
 
 LARGEST = 16 * 1024
 """Bytes of a request's body; a decision is a few hundred."""
+SECRET = "x-holdfast-secret"
+"""The header by which a proxy shows that a request came through it."""
+LINK = "holdfast.link"
+"""Where a request says through whose link it came."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -25,24 +33,53 @@ HEADERS = {
 }
 
 
+@dataclass(frozen=True)
+class Access:
+    """Who may come in, and under which address.
+
+    Attributes
+    ----------
+    addresses: scheme, host and port of the page as browsers know it, such as ``http://127.0.0.1:8000``.
+    cookie: its name.
+    token: the secret of a link on which anybody says who they are; None where there is no such link.
+    links: the links of reviewers, each with their name; None where there are none.
+    secret: what a proxy sends in its header; None where there is no proxy.
+    """
+
+    addresses: frozenset[str]
+    cookie: str
+    token: str | None = None
+    links: Links | None = None
+    secret: str | None = None
+
+    def lets_in(self, token: str) -> tuple[bool, Link | None]:
+        """Whether a token opens the page, and the link that it is the token of."""
+        if self.token is not None and secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode()):
+            return True, None
+        link = None if self.links is None or not token else self.links.of(token)
+        return link is not None, link
+
+
+def local_access(port: int, token: str | None, links: Links | None = None) -> Access:
+    """This machine alone, under the two names that it has for itself."""
+    addresses = frozenset({f"http://127.0.0.1:{port}", f"http://localhost:{port}"})
+    return Access(addresses, f"holdfast_{port}", token, links)
+
+
 class Guard:
     """Middleware that lets through what comes from the page itself.
 
-    A request must name this very host and port, so that a foreign name that resolves to 127.0.0.1 reaches nothing; its
-    origin, where it has one, must be the page; and it must hold the token, which the link brings once and a cookie from
-    then on. What would change anything needs an origin and a body of limited size.
-
-    Parameters
-    ----------
-    port: on which the server listens.
-    token: the secret of the link.
+    A request must name the host and port of the page, so that a foreign name that resolves to this machine reaches
+    nothing; its origin, where it has one, must be the page; and it must hold a token, which the link brings once and a
+    cookie from then on. What would change anything needs an origin and a body of limited size. Behind a proxy it must
+    bring the secret that only the proxy knows.
     """
 
-    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
+    def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
-        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
-        self._token = token
-        self._cookie = f"holdfast_{port}"
+        self._access = access
+        self._origin = {address.partition("://")[2]: address for address in access.addresses}
+        self._encrypted = all(address.startswith("https://") for address in access.addresses)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -62,7 +99,7 @@ class Guard:
             return
         body = await _body(receive)
         if body is None:
-            await _refused(413, "the request is too large")(scope, receive, sealed)
+            await _refused(scope, 413, "the request is too large")(scope, receive, sealed)
             return
 
         async def replay() -> Message:
@@ -74,35 +111,40 @@ class Guard:
         """Why a request is not answered, or the way in for one that brings the token; None lets it through."""
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
-        if host not in self._hosts:
-            return _refused(421, "this page answers only under the address that holdfast review has printed")
-        if (origin is not None or scope["method"] not in ("GET", "HEAD")) and origin != f"http://{host}":
-            return _refused(403, "the request comes from another page")
+        secret = self._access.secret
+        if secret is not None and not secrets.compare_digest(headers.get(SECRET, "").encode(), secret.encode()):
+            return _refused(scope, 403, "the request has not come through the proxy")
+        if host not in self._origin:
+            return _refused(scope, 421, "this page answers only under the address that holdfast review has printed")
+        if (origin is not None or scope["method"] not in ("GET", "HEAD")) and origin != self._origin[host]:
+            return _refused(scope, 403, "the request comes from another page")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:12]) > LARGEST:
-            return _refused(413, "the request is too large")
+            return _refused(scope, 413, "the request is too large")
         if scope["path"] == "/" and (brought := _token_of(scope["query_string"])) is not None:
-            if not secrets.compare_digest(brought, self._token.encode()):
-                return _refused(403, "the token is wrong; open the link that holdfast review has printed")
+            if not self._access.lets_in(brought)[0]:
+                return _refused(scope, 403, "the link is wrong or was taken back; ask for a new one")
             answer = RedirectResponse("/", 303)
-            answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+            answer.set_cookie(self._access.cookie, brought, httponly=True, samesite="strict", secure=self._encrypted)
             return answer
-        if not secrets.compare_digest(self._cookie_value(headers).encode(), self._token.encode()):
-            return _refused(403, "the token is missing; open the link that holdfast review has printed")
+        welcome, scope[LINK] = self._access.lets_in(_cookie(headers, self._access.cookie))
+        if not welcome:
+            return _refused(scope, 403, "the token is missing; open the link that holdfast review has printed")
         return None
 
-    def _cookie_value(self, headers: Headers) -> str:
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return ""
-        return "" if found is None else found.value
+
+def _cookie(headers: Headers, name: str) -> str:
+    for part in headers.get("cookie", "").split(";"):
+        key, _, value = part.strip().partition("=")
+        if key == name:
+            return value
+    return ""
 
 
-def _token_of(query: bytes) -> bytes | None:
+def _token_of(query: bytes) -> str | None:
     for part in query.split(b"&"):
         if part.startswith(b"token="):
-            return part.removeprefix(b"token=")
+            return part.removeprefix(b"token=").decode("ascii", "replace")
     return None
 
 
@@ -118,5 +160,14 @@ async def _body(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-def _refused(status: int, why: str) -> Response:
-    return JSONResponse({"error": why}, status)
+def _refused(scope: Scope, status: int, why: str) -> Response:
+    """A sentence: on a page of its own for who has followed a link, as JSON for a script."""
+    if "text/html" in Headers(scope=scope).get("accept", ""):
+        sentence = html.escape(why[0].upper() + why[1:] + ".")
+        page = (
+            '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            f"<title>Holdfast</title><main><p>{sentence}</p></main></html>"
+        )
+        return HTMLResponse(page, status)
+    content: dict[str, Any] = {"error": why}
+    return JSONResponse(content, status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,40 @@ REFERENCE = 1024
 BINS = 10
 WORTH = 20.0
 """How many reviewed rows of a bin the run's own trust counts for."""
+
+
+class Order(StrEnum):
+    """In which order rows are asked about."""
+
+    informative = "informative"
+    """Most telling first."""
+    trust = "trust"
+    """Least trusted first."""
+    by_class = "class"
+    """By given class, or given value, and in each the least trusted first."""
+    sample = "sample"
+    """A random sample of all rows, doubtful or not, from which the share of wrong labels can be read off."""
+
+
+def ordered(order: Order, trust: Array, suspects: Array, crowd: Array, given: Array) -> Array:
+    """Rows in the order in which to ask about them.
+
+    Parameters
+    ----------
+    trust, given: (N,) of all rows; the given label as a number.
+    suspects: (M,) rows that are doubtful.
+    crowd: (M,) how crowded each of them stands.
+    """
+    if order is Order.sample:
+        return np.random.default_rng(0).permutation(len(trust))
+    if order is Order.trust:
+        key = np.argsort(trust[suspects], kind="stable")
+    elif order is Order.by_class:
+        key = np.lexsort((trust[suspects], given[suspects]))
+    else:
+        key = np.argsort(-telling(trust[suspects], crowd), kind="stable")
+    rows: Array = suspects[key]
+    return rows
 
 
 def crowding(features: Tensor, rows: Array, seed: int = 0) -> Array:
@@ -66,18 +101,41 @@ def remaining(trust: Array, reviewed: Array, wrong: Array) -> Remaining:
 
     Shape: trust (N,), reviewed (N,) whether reviewed, wrong (N,) whether found wrong; the interval holds 95 %.
     """
-    place = np.minimum((trust * BINS).astype(int), BINS - 1)
-    size = np.bincount(place, minlength=BINS)
-    prior = np.bincount(place, weights=1 - trust, minlength=BINS) / np.maximum(size, 1)
-    seen = np.bincount(place[reviewed], minlength=BINS)
-    found = np.bincount(place[reviewed], weights=wrong[reviewed].astype(float), minlength=BINS)
-    share = (WORTH * prior + found) / (WORTH + seen)
-    # Of a bin it matters not what its average is but what is left of it.
-    left = np.bincount(place[~reviewed], minlength=BINS)
-    shift = np.divide(share, prior, out=np.ones(BINS), where=prior > 0)
-    expected = np.minimum(np.bincount(place[~reviewed], weights=1 - trust[~reviewed], minlength=BINS) * shift, left)
-    # Doubt about the share, which all rows of the bin have in common, and chance of each row.
-    doubt = share * (1 - share) / (WORTH + seen + 1)
-    variance = float((left**2 * doubt + left * share * (1 - share)).sum())
-    total, spread = float(expected.sum()), NORMAL * float(np.sqrt(variance))
-    return Remaining(total, max(0.0, total - spread), min(float(left.sum()), total + spread))
+    return Tally(trust, reviewed, wrong).remaining()
+
+
+class Tally:
+    """The counts behind ``remaining``, which follow each review without looking at all rows again."""
+
+    def __init__(self, trust: Array, reviewed: Array, wrong: Array) -> None:
+        self._doubt = 1 - trust
+        self._place = np.minimum((trust * BINS).astype(np.int8), BINS - 1)
+        self._reviewed, self._wrong = reviewed.copy(), reviewed & wrong
+        size = np.bincount(self._place, minlength=BINS)
+        self._prior = np.bincount(self._place, weights=self._doubt, minlength=BINS) / np.maximum(size, 1)
+        left = ~reviewed
+        self._seen = np.bincount(self._place[reviewed], minlength=BINS)
+        self._found = np.bincount(self._place[self._wrong], minlength=BINS)
+        self._left = np.bincount(self._place[left], minlength=BINS)
+        self._left_doubt = np.bincount(self._place[left], weights=self._doubt[left], minlength=BINS)
+
+    def set(self, row: int, reviewed: bool, wrong: bool) -> None:
+        """A row was reviewed, found otherwise, or opened again."""
+        place, wrong = self._place[row], reviewed and wrong
+        change = int(reviewed) - int(self._reviewed[row])
+        self._found[place] += int(wrong) - int(self._wrong[row])
+        self._seen[place] += change
+        self._left[place] -= change
+        self._left_doubt[place] -= change * self._doubt[row]
+        self._reviewed[row], self._wrong[row] = reviewed, wrong
+
+    def remaining(self) -> Remaining:
+        share = (WORTH * self._prior + self._found) / (WORTH + self._seen)
+        # Of a bin it matters not what its average is but what is left of it.
+        shift = np.divide(share, self._prior, out=np.ones(BINS), where=self._prior > 0)
+        expected = np.minimum(np.maximum(self._left_doubt, 0) * shift, self._left)
+        # Doubt about the share, which all rows of the bin have in common, and chance of each row.
+        doubt = share * (1 - share) / (WORTH + self._seen + 1)
+        variance = float((self._left**2 * doubt + self._left * share * (1 - share)).sum())
+        total, spread = float(expected.sum()), NORMAL * float(np.sqrt(variance))
+        return Remaining(total, max(0.0, total - spread), min(float(self._left.sum()), total + spread))

@@ -1,9 +1,11 @@
-"""The review queue: suspects of a run in the order to ask about them, what is there to see, and what was decided."""
+"""The review queue: suspects of a run in the order to ask about them, and what was decided."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -14,32 +16,53 @@ from torch import Tensor
 
 from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
-from holdfast.report.parts import label_text
-from holdfast.review.order import Remaining, crowding, remaining, telling
-from holdfast.review.store import Answer, Decisions, Label, Store
+from holdfast.review.agreement import Pace
+from holdfast.review.assign import Assignments
+from holdfast.review.groups import GRID, Grid, Kinds, class_kinds, number_kinds
+from holdfast.review.order import Order, Tally, crowding, ordered
+from holdfast.review.shown import Likely, Shown
+from holdfast.review.standing import Standing
+from holdfast.review.store import Answer, Label, Said, Store
+from holdfast.review.views import View
 
 DOUBTFUL = 0.9
 """Rows trusted less than this are asked about."""
-NEIGHBOURS = 6
-CANDIDATES = 50_000
-"""Rows among which neighbours are sought."""
+VIEWS = 16
+"""Filters whose rows are kept in order."""
 
 Array = NDArray[Any]
 
 
+class Queue(StrEnum):
+    """Which rows are asked about."""
+
+    open = "open"
+    """What nobody has decided, and nobody else is looking at."""
+    second = "second"
+    """What others have decided and this reviewer has not."""
+    disputes = "disputes"
+    """What reviewers are evenly divided about."""
+
+
 @dataclass(frozen=True)
 class Filter:
-    """Which suspects to walk through."""
+    """Which suspects to walk through, and in which order."""
 
     given: str | None = None
+    suggested: str | None = None
     low: float = 0.0
     high: float = 1.0
-    second: bool = False
-    """Also rows about which only others have decided."""
+    order: Order = Order.informative
+    queue: Queue = Queue.open
+
+    @property
+    def rows(self) -> tuple[Any, ...]:
+        """What tells apart the rows it is about, whoever asks."""
+        return self.given, self.suggested, self.low, self.high, self.order
 
 
 class ReviewQueue:
-    """What the page asks for, without a word about how it travels.
+    """What the page asks for, without a word about how it travels. All of it is as of the last ``catch_up``.
 
     Parameters
     ----------
@@ -47,6 +70,9 @@ class ReviewQueue:
     classes: names, or None for a regression.
     features: (N, d) by which neighbours are near; None: no neighbours, and doubt alone sets the order.
     display: what there is to see of each row, or None.
+    likely: ``Run.likely_classes``, or None.
+    unseen: whether networks were asked that had not seen the labels.
+    double: whether each row is asked about twice, of two reviewers.
     """
 
     def __init__(
@@ -56,178 +82,256 @@ class ReviewQueue:
         features: Tensor | None,
         display: Display | None,
         store: Store,
+        likely: Likely | None = None,
+        unseen: bool = False,
+        double: bool = False,
     ) -> None:
-        self.classes = None if classes is None else list(classes)
-        self.display = display
         # A doubtful label that stands has no suggestion yet; what else it could be is worth asking about.
         table = table.assign(
             **{name.replace("rival", "suggested"): table[name] for name in table.columns if name.startswith("rival")}
         )
-        self._columns: dict[str, Array] = {
-            str(name): np.asarray(table[name], dtype=object if table[name].dtype.kind not in "biuf" else None)
-            for name in table
-        }
-        self._store = store
-        self._trust: Array = table["trust"].to_numpy(dtype=float)
-        self._given: Array = table["given"].to_numpy() if "given" in table else np.zeros(len(table))
-        self._features = None if features is None else torch.nn.functional.normalize(features.flatten(1).float(), dim=1)
-        suspects = np.flatnonzero(self._trust < DOUBTFUL)
-        crowd = np.zeros(len(suspects))
-        if self._features is not None and len(suspects):
-            crowd = crowding(self._features, suspects)
-        self.rows: Array = suspects[np.argsort(-telling(self._trust[suspects], crowd), kind="stable")]
-        self._candidates = self._trusted()
-        self._near = None if self._features is None else self._features[self._candidates]
-        # Numbers in place of names, which are slow to compare by the thousand.
-        self._codes, names = pd.factorize(self._given)
-        self._code = {str(name): k for k, name in enumerate(names)}
-        self._decisions = Decisions(store)
-        self._reviewed = np.zeros(len(table), dtype=bool)
-        self._wrong = np.zeros(len(table), dtype=bool)
-        self._decided = np.zeros(len(table), dtype=bool)
-        self._mark(set(self._decisions.by_row))
+        unit = None if features is None else torch.nn.functional.normalize(features.flatten(1).float(), dim=1)
+        self.store = store
+        self.double = double
+        self.shown = Shown(table, classes, unit, display, likely, unseen)
+        self.trust: Array = table["trust"].to_numpy(dtype=float)
+        self.suspects: Array = np.flatnonzero(self.trust < DOUBTFUL)
+        self._crowd = np.zeros(len(self.suspects))
+        if unit is not None and len(self.suspects):
+            self._crowd = crowding(unit, self.suspects)
+        self._sort_by, self._kinds = self._labels()
+        self.pace = Pace()
+        self.standing = Standing(store, len(table), lambda row: self.shown.label(row, "given"), self.pace.hear)
+        self._tally = Tally(self.trust, self.standing.reviewed, self.standing.wrong)
+        self._left: dict[str, int] | None = None
+        self._settled = self.standing.decided.copy()
+        self._aside: dict[str, tuple[list[int], list[int]]] = {}
+        self._assigned = Assignments()
+        self._orders: dict[Order, Array] = {}
+        self._views: OrderedDict[tuple[Any, ...], View] = OrderedDict()
+        self._grids: dict[tuple[Any, ...], Grid] = {}
+        self._view(Filter())
 
     def __len__(self) -> int:
-        return len(self._trust)
+        return len(self.trust)
 
-    def _trusted(self) -> Tensor:
-        rows = np.flatnonzero(self._trust >= 0.5)
-        rows = np.random.default_rng(0).permutation(rows)[:CANDIDATES]
-        return torch.from_numpy(np.sort(rows))
+    def _labels(self) -> tuple[Array, Kinds]:
+        """What sorts rows by their given label, and the kinds of groups."""
+        if self.shown.classes is not None:
+            codes = self.shown.codes("given")
+            return codes, class_kinds(codes, self.shown.codes("suggested"), self.shown.classes)
+        given, suggested = (
+            np.stack([v for n, v in self.shown.columns.items() if n == which or n.startswith(f"{which}_")], axis=1)
+            for which in ("given", "suggested")
+        )
+        return given[:, 0], number_kinds(given.astype(float), suggested.astype(float))
 
-    def next(self, reviewer: str, wanted: Filter) -> int | None:
-        """The most telling suspect that is open, or None."""
-        self._catch_up()
-        open_rows = self.rows[self._open(reviewer, wanted)]
-        return int(open_rows[0]) if len(open_rows) else None
-
-    def _open(self, reviewer: str, wanted: Filter) -> Array:
-        """(Q,) which rows of the queue match a filter and are not decided."""
-        trust = self._trust[self.rows]
+    def _view(self, wanted: Filter) -> View:
+        """The rows of a filter; made once and then kept up to date."""
+        key = wanted.rows
+        if key in self._views:
+            self._views.move_to_end(key)
+            return self._views[key]
+        rows = self._ordered(wanted.order)
+        trust = self.trust[rows]
         mask: Array = (trust >= wanted.low) & (trust <= wanted.high)
-        if wanted.given is not None:
-            mask &= self._codes[self.rows] == self._code.get(wanted.given, -1)
-        if wanted.second:
-            mask &= ~np.isin(self.rows, list(self._decisions.of(reviewer)))
+        for which, name in (("given", wanted.given), ("suggested", wanted.suggested)):
+            if name is not None:
+                mask &= self.shown.columns[which][rows] == name if self.shown.classes is not None else False
+        view = self._views[key] = View(rows[mask], self.standing.voices)
+        if len(self._views) > VIEWS:
+            gone, _ = self._views.popitem(last=False)
+            self._grids.pop(gone, None)
+        return view
+
+    def _ordered(self, order: Order) -> Array:
+        if order not in self._orders:
+            self._orders[order] = ordered(order, self.trust, self.suspects, self._crowd, self._sort_by)
+        return self._orders[order]
+
+    def next(self, reviewer: str, wanted: Filter, beyond: int | None = None, back: bool = False) -> int | None:
+        """The next row for a reviewer, which nobody else gets for some minutes; after or before one to page along."""
+        if beyond is not None:
+            self._check(beyond)
+        for row in self._rows(self._view(wanted), reviewer, wanted.queue, beyond, back):
+            if self._assigned.is_free(row, reviewer):
+                self._assigned.hand_out(reviewer, [row])
+                return row
+        if beyond is None:
+            self._assigned.take_back(reviewer)
+        return None
+
+    def _rows(self, view: View, reviewer: str, queue: Queue, beyond: int | None, back: bool) -> Iterator[int]:
+        decided, voices = self.standing.decided, self.standing.voices
+        if queue is Queue.disputes:
+            yield from self._disputes(view, reviewer, beyond, back)
+            return
+
+        def nobody(rows: Array) -> Any:
+            return ~decided[rows]
+
+        def others(rows: Array) -> Any:
+            return decided[rows] & ~own[rows]
+
+        def one_other(rows: Array) -> Any:
+            return (voices[rows] == 1) & ~own[rows]
+
+        def fewer_than_two(rows: Array) -> Any:
+            return (voices[rows] < 2) & ~own[rows]
+
+        if queue is Queue.open and not self.double:
+            yield from view.open_rows(nobody) if beyond is None else view.beyond(beyond, nobody, back)
+            return
+        own = self.standing.decided_by(reviewer)
+        if beyond is not None:
+            yield from view.beyond(beyond, others if queue is Queue.second else fewer_than_two, back)
+        elif queue is Queue.second:
+            yield from view.second_rows((queue, reviewer), others)
         else:
-            mask &= ~self._decided[self.rows]
-        return mask
+            yield from view.second_rows((queue, reviewer), one_other)
+            yield from view.open_rows(nobody)
+
+    def _disputes(self, view: View, reviewer: str, beyond: int | None, back: bool) -> Iterator[int]:
+        """Rows that reviewers are divided about and on which this one has not spoken since."""
+        rows = np.fromiter(self.standing.disputes, dtype=np.int64)
+        places = np.sort(view.place[rows])
+        places = places[places >= 0]
+        if beyond is not None:
+            at = int(view.place[beyond])
+            places = places[places < at][::-1] if back else places[places > at]
+        for place in places.tolist():
+            row = int(view.rows[place])
+            if not self.standing.decisions.has_answered_dispute(row, reviewer):
+                yield row
 
     def progress(self, reviewer: str, wanted: Filter) -> dict[str, Any]:
         """How far the work is, and how many wrong labels remain."""
-        self._catch_up()
-        left: Remaining = remaining(self._trust, self._reviewed, self._wrong)
+        view = self._view(wanted)
+        if wanted.queue is Queue.open:
+            left = view.open + (view.once if self.double else 0)
+        elif wanted.queue is Queue.second:
+            left = len(view.rows) - view.open - view.own(reviewer, self.standing.decided_by(reviewer))
+        else:
+            left = sum(1 for _ in self._disputes(view, reviewer, None, False))
         return {
-            "decided": len(self._decisions.by_row),
-            "own": len(self._decisions.of(reviewer)),
-            "open": int(self._open(reviewer, wanted).sum()),
-            "suspects": len(self.rows),
-            "remaining": {name: round(value) for name, value in left._asdict().items()},
+            "decided": len(self.standing.decisions.by_row),
+            "own": len(self.standing.decisions.of(reviewer)),
+            "open": left,
+            "suspects": len(self.suspects),
+            "remaining": self.remaining(),
         }
 
-    def item(self, row: int) -> dict[str, Any]:
-        """All that the page shows of a suspect."""
-        line = self._line(row)
-        by_reviewer = self._decisions.by_row.get(row, {})
-        shown: dict[str, Any] = {
-            "row": row,
-            "source_index": int(line["row"]),
-            "name": str(line["name"]),
-            "given": label_text(line, "given"),
-            "suggested": label_text(line, "suggested"),
-            "trust": float(line["trust"]),
-            "why": str(line["why"]),
-            "picture": self.display is not None and self.display.pictures,
-            "texts": [] if self.display is None else self.display.texts(row),
-            "fields": [] if self.display is None else [field._asdict() for field in self.display.fields(row)],
-            "neighbours": self.neighbours(row),
-            "decisions": [f"{name}: {decisions[-1].verdict}" for name, decisions in by_reviewer.items()],
-        }
-        return shown
+    def reviews(self) -> tuple[Array, Array, Array]:
+        """(N,) trust of each row, whether it is reviewed, and whether it was found wrong, as of now."""
+        return self.trust, self.standing.reviewed.copy(), self.standing.wrong.copy()
 
-    def neighbours(self, row: int) -> list[dict[str, Any]]:
-        """Near rows whose label is trusted: of the given label and of the suggested one, or of any in a regression."""
-        if self._features is None or self._near is None or not len(self._candidates):
-            return []
-        near = self._near @ self._features[row]
-        near[self._candidates == row] = -torch.inf
-        groups: list[tuple[str, Tensor]] = [("", near)]
-        if self.classes is not None:
-            line = self._line(row)
-            labels = torch.from_numpy(self._codes[self._candidates.numpy()])
-            groups = [
-                (line[which], near.masked_fill(labels != self._code.get(line[which], -1), -torch.inf))
-                for which in ("given", "suggested")
-            ]
-        found = []
-        for name, likeness in groups:
-            best = likeness.topk(min(NEIGHBOURS, len(likeness)))
-            rows = self._candidates[best.indices[best.values > -torch.inf]].tolist()
-            shown = [{"row": r, "label": label_text(self._line(r), "given"), "text": self._glimpse(r)} for r in rows]
-            found.append({"label": name, "rows": shown})
-        return found
+    def remaining(self) -> dict[str, int]:
+        """How many wrong labels nobody has reviewed yet."""
+        if self._left is None:
+            self._left = {name: round(value) for name, value in self._tally.remaining()._asdict().items()}
+        return self._left
 
-    def _glimpse(self, row: int) -> str:
-        """A neighbour in a line, where it is no picture."""
-        if self.display is None or self.display.pictures:
-            return ""
-        texts = self.display.texts(row)
-        if texts:
-            return texts[0][1][:160]
-        return ", ".join(f"{field.name} {field.value}" for field in self.display.fields(row, 3))
+    def item(self, row: int, short: bool = False) -> dict[str, Any]:
+        """All that the page shows of a row."""
+        self._check(row)
+        by_reviewer = self.standing.decisions.by_row.get(row, {})
+        said = [f"{name}: {decisions[-1].verdict}" for name, decisions in by_reviewer.items()]
+        return self.shown.item(row, said, short)
 
-    def decide(self, row: int, reviewer: str, verdict: Answer, label: Label | None) -> None:
-        """Keep a decision; on disk when this returns."""
+    def _check(self, row: int) -> None:
         if not 0 <= row < len(self):
-            raise HoldfastError(f"there is no row {row}")
-        self._store.decide(row, reviewer, verdict, self._checked(row, verdict, label))
-        self._catch_up()
+            raise HoldfastError(f"there is no row {row}" if abs(row) < 10**12 else "there is no such row")
 
-    def undo(self, reviewer: str) -> int | None:
-        """Take back a reviewer's last decision; its row."""
-        row = self._store.undo(reviewer)
-        self._catch_up()
-        return row
-
-    def _checked(self, row: int, verdict: Answer, label: Label | None) -> Label | None:
-        """The label that a verdict comes to."""
-        if verdict is Answer.unsure:
+    def group(
+        self, reviewer: str, wanted: Filter, after: int | None = None, first: int | None = None
+    ) -> dict[str, Any] | None:
+        """Similar open suspects to settle in one stroke, the largest kind first, or ``first`` as long as it lasts."""
+        if wanted.queue is not Queue.open:
             return None
-        line = self._line(row)
+        grid = self._grid(wanted)
+        if after is not None and not 0 <= after < len(self._kinds.names):
+            raise HoldfastError("there is no such group")
+
+        def free(row: int) -> bool:
+            return self._assigned.is_free(row, reviewer)
+
+        for kind in grid.kinds(first, after):
+            rows = grid.rows(kind, free)
+            if rows:
+                shown = self.shown.most_alike(rows, GRID)
+                self._assigned.hand_out(reviewer, shown)
+                return self._group(kind, shown, grid.open_of(kind) - len(shown))
+        return None
+
+    def group_of(self, rows: Sequence[int], wanted: Filter) -> dict[str, Any] | None:
+        """The group that some rows were shown in."""
+        kind = int(self._kinds.of_row[rows[0]])
+        return self._group(kind, rows, max(0, self._grid(wanted).open_of(kind) - len(rows)))
+
+    def _group(self, kind: int, rows: Sequence[int], more: int) -> dict[str, Any]:
+        given, suggested = self._kinds.names[kind]
+        items = [self.item(row, short=True) for row in rows]
+        return {"key": str(kind), "given": given, "suggested": suggested, "items": items, "more": more}
+
+    def kind_of(self, row: int) -> int:
+        self._check(row)
+        return int(self._kinds.of_row[row])
+
+    def _grid(self, wanted: Filter) -> Grid:
+        view = self._view(wanted)
+        if wanted.rows not in self._grids:
+            self._grids[wanted.rows] = Grid(view, self._kinds, self._settled)
+        return self._grids[wanted.rows]
+
+    def said(self, row: int, verdict: Answer, label: Label | None = None) -> Said:
+        """An answer with the label that it comes to, checked before it is kept."""
+        self._check(row)
+        if verdict is Answer.unsure:
+            return Said(row, verdict, None)
         if verdict is not Answer.other:
-            which = "given" if verdict is Answer.keep else "suggested"
-            chosen: Label = label_value(line, which, self.classes is not None)
-            return chosen
-        if self.classes is not None:
-            if label not in self.classes:
-                raise HoldfastError(f"{label!r} is none of the classes")
-            return label
-        width = len(label_value(line, "given", False))
+            return Said(row, verdict, self.shown.label(row, "given" if verdict is Answer.keep else "suggested"))
+        if self.shown.classes is not None:
+            if label not in self.shown.classes:
+                raise HoldfastError(f"{str(label)[:60]!r} is none of the classes")
+            return Said(row, verdict, label)
+        width = len(self.shown.label(row, "given"))
         if not isinstance(label, list) or len(label) != width or not np.isfinite(label).all():
             raise HoldfastError(f"a label of this run is {width} finite number(s)")
-        return label
+        return Said(row, verdict, label)
 
-    def _catch_up(self) -> None:
-        self._mark(self._decisions.refresh())
-
-    def _mark(self, rows: set[int]) -> None:
+    def set_aside(self, reviewer: str, stroke: Sequence[int], rows: Sequence[int]) -> None:
+        """Keep rows out of groups from now on: they were taken out of a stroke to be looked at one by one."""
         for row in rows:
-            settled = self._decisions.settled(row)
-            self._decided[row] = settled is not None
-            label = None if settled is None else settled.label
-            self._reviewed[row] = label is not None
-            stands = label_value(self._line(row), "given", self.classes is not None)
-            self._wrong[row] = label is not None and label != stands
+            self._check(row)
+        self._aside[reviewer] = (list(stroke), list(rows))
+        for row in rows:
+            self._settle(row, True)
 
-    def _line(self, row: int) -> Mapping[str, Any]:
-        columns = self._columns.items()
-        return {name: values[row].item() if values.dtype != object else values[row] for name, values in columns}
+    def undone(self, reviewer: str, rows: Sequence[int]) -> list[int]:
+        """A stroke was taken back, and with it what was set aside in it; all rows that were shown."""
+        stroke, aside = self._aside.get(reviewer, ([], []))
+        if stroke and set(stroke) == set(rows):
+            del self._aside[reviewer]
+            for row in aside:
+                self._settle(row, bool(self.standing.decided[row]))
+            rows = [*rows, *aside]
+        self._assigned.hand_out(reviewer, rows)
+        return list(rows)
 
+    def catch_up(self) -> None:
+        """Take in what anybody has written since, here or in another process."""
+        for change in self.standing.catch_up():
+            row, decided = change.row, change.now > 0
+            self._tally.set(row, bool(self.standing.reviewed[row]), bool(self.standing.wrong[row]))
+            self._left = None
+            self._assigned.let_go(row, change.reviewer)
+            for view in self._views.values():
+                view.hear(change)
+            if change.flipped:
+                self._settle(row, decided)
 
-def label_value(line: Mapping[str, Any], which: str, classes: bool) -> Any:
-    """The label of a row of the table of issues: a class name, or a list of values."""
-    if classes:
-        return str(line[which])
-    if which in line:
-        return [float(line[which])]
-    return [float(value) for name, value in line.items() if name.startswith(f"{which}_")]
+    def _settle(self, row: int, settled: bool) -> None:
+        if bool(self._settled[row]) != settled:
+            self._settled[row] = settled
+            for grid in self._grids.values():
+                grid.flip(row, settled)

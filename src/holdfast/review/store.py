@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from holdfast.errors import HoldfastError
 
 REVIEWS = "reviews.sqlite"
 """The file of decisions in the folder of a run."""
+LATER = {"stroke": "TEXT", "link": "TEXT", "signature": "TEXT"}
+"""Columns that files of earlier versions lack."""
 
 Label = str | list[float]
 """A class name, or the values of a regression."""
+Result = TypeVar("Result")
 
 
 class Answer(StrEnum):
@@ -30,7 +34,19 @@ class Answer(StrEnum):
     unsure = "unsure"
 
 
-@dataclass(frozen=True)
+class Said(NamedTuple):
+    """An answer about a row, and the label that it comes to."""
+
+    row: int
+    verdict: Answer
+    label: Label | None
+
+
+Sign = Callable[[str], tuple[str, str]]
+"""Of the text of an entry: the link through which it came, and its signature."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """One reviewer on one row."""
 
@@ -40,6 +56,8 @@ class Decision:
     verdict: Answer
     label: Label | None
     """What the label should be; None where the reviewer is unsure."""
+    at: float = 0.0
+    """Seconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -55,113 +73,227 @@ class Settled:
 class Store:
     """A file of decisions that belongs to one run. Rows are numbered as the run trained on them.
 
-    Nothing is ever changed or removed: taking a decision back is an entry of its own.
+    Nothing is ever changed or removed: taking a decision back is an entry of its own. Decisions made with one key, such
+    as those on a group of rows, are a stroke: on disk together or not at all, and taken back together.
     """
 
     def __init__(self, path: Path, fingerprint: str) -> None:
         self.path = path
+        self._fingerprint = fingerprint
+        self._inside = False
         try:
-            self._connection = sqlite3.connect(path, isolation_level=None, timeout=10)
+            # Whoever uses a store uses it from one thread at a time, but not always from the one that opened it.
+            self.connection = sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False)
             # The log survives a killed process, and with full synchronisation a lost machine.
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.execute("CREATE TABLE IF NOT EXISTS run (fingerprint TEXT NOT NULL)")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, "
-                "reviewer TEXT NOT NULL, verdict TEXT NOT NULL, label TEXT, undoes INTEGER, "
-                "at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))"
-            )
-            owner = self._connection.execute("SELECT fingerprint FROM run").fetchone()
-            if owner is None:
-                self._connection.execute("INSERT INTO run VALUES (?)", (fingerprint,))
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self.connection.execute("PRAGMA synchronous = FULL")
+            with self.transaction():
+                owner = self._prepare(fingerprint)
         except sqlite3.Error as error:
             raise HoldfastError(f"{path} cannot be used for reviews ({error}); move it away to begin anew") from None
-        if owner is not None and owner[0] != fingerprint:
+        if owner != fingerprint:
             raise HoldfastError(f"{path} holds reviews of other data; move it away to begin anew")
 
+    def _prepare(self, fingerprint: str) -> str:
+        """Make the tables, or bring those of an earlier version up to date; whose reviews these are."""
+        execute = self.connection.execute
+        execute("CREATE TABLE IF NOT EXISTS run (fingerprint TEXT NOT NULL)")
+        execute(
+            "CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, "
+            "reviewer TEXT NOT NULL, verdict TEXT NOT NULL, label TEXT, undoes INTEGER, "
+            "at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))"
+        )
+        there = {line[1] for line in execute("PRAGMA table_info(entries)")}
+        for name, kind in LATER.items():
+            if name not in there:
+                execute(f"ALTER TABLE entries ADD COLUMN {name} {kind}")
+        execute("CREATE INDEX IF NOT EXISTS entries_of ON entries (reviewer, number)")
+        execute("CREATE INDEX IF NOT EXISTS entries_undone ON entries (undoes) WHERE undoes IS NOT NULL")
+        execute("CREATE INDEX IF NOT EXISTS entries_together ON entries (stroke) WHERE stroke IS NOT NULL")
+        owner = execute("SELECT fingerprint FROM run").fetchone()
+        if owner is None:
+            execute("INSERT INTO run VALUES (?)", (fingerprint,))
+        return fingerprint if owner is None else str(owner[0])
+
+    def again(self) -> Store:
+        """Another connection to the same file, for another thread."""
+        return Store(self.path, self._fingerprint)
+
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What happens inside is on disk when this ends, all of it or nothing; one inside another is part of it."""
+        if self._inside:
+            yield
+            return
+        self.connection.execute("BEGIN IMMEDIATE")
+        self._inside = True
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            self.connection.rollback()
+            raise
+        finally:
+            self._inside = False
+
+    def together(self, jobs: Sequence[Callable[[Store], Result]]) -> list[Result]:
+        """Do several things in one transaction: one wait for the disk instead of many."""
+        with self.transaction():
+            return [job(self) for job in jobs]
 
     def decide(self, row: int, reviewer: str, verdict: Answer, label: Label | None) -> None:
         """Add a decision; on disk when this returns."""
-        self._add(row, reviewer, verdict.value, None if label is None else json.dumps(label), None)
+        self.stroke(reviewer, [Said(row, verdict, label)])
 
-    def undo(self, reviewer: str) -> int | None:
-        """Take back the reviewer's last decision that still stands; its row, or None where there is none."""
-        last = self._connection.execute(
-            "SELECT number, row FROM entries WHERE reviewer = ? AND undoes IS NULL AND number NOT IN "
-            "(SELECT undoes FROM entries WHERE undoes IS NOT NULL) ORDER BY number DESC LIMIT 1",
-            (reviewer,),
-        ).fetchone()
-        if last is None:
-            return None
-        self._add(last[1], reviewer, "undo", None, last[0])
-        return int(last[1])
+    def stroke(self, reviewer: str, said: Sequence[Said], sign: Sign | None = None) -> None:
+        """Add decisions that were made with one key; on disk when this returns."""
+        stroke = secrets.token_hex(8) if len(said) > 1 else None
+        lines = [(row, verdict.value, None if label is None else json.dumps(label)) for row, verdict, label in said]
+        self._add(reviewer, [(*line, None) for line in lines], stroke, sign)
 
-    def _add(self, row: int, reviewer: str, verdict: str, label: str | None, undoes: int | None) -> None:
-        self._connection.execute(
-            "INSERT INTO entries (row, reviewer, verdict, label, undoes) VALUES (?, ?, ?, ?, ?)",
-            (row, reviewer, verdict, label, undoes),
-        )
+    def undo(self, reviewer: str, sign: Sign | None = None) -> list[int]:
+        """Take back the reviewer's last stroke that still stands; its rows, none where there is none."""
+        stands = "undoes IS NULL AND NOT EXISTS (SELECT 1 FROM entries later WHERE later.undoes = entries.number)"
+        with self.transaction():
+            last = self.connection.execute(
+                f"SELECT number, row, stroke FROM entries WHERE reviewer = ? AND {stands} ORDER BY number DESC LIMIT 1",
+                (reviewer,),
+            ).fetchall()
+            if last and last[0][2] is not None:
+                last = self.connection.execute(
+                    f"SELECT number, row, stroke FROM entries WHERE stroke = ? AND {stands} ORDER BY number",
+                    (last[0][2],),
+                ).fetchall()
+            self._add(reviewer, [(row, "undo", None, number) for number, row, _ in last], None, sign)
+        return [int(row) for _, row, _ in last]
+
+    def _add(
+        self,
+        reviewer: str,
+        lines: Sequence[tuple[int, str, str | None, int | None]],
+        stroke: str | None,
+        sign: Sign | None,
+    ) -> None:
+        signed = [(None, None) if sign is None else sign(entry_text(reviewer, *line)) for line in lines]
+        with self.transaction():
+            self.connection.executemany(
+                "INSERT INTO entries (reviewer, row, verdict, label, undoes, stroke, link, signature) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [(reviewer, *line, stroke, *seal) for line, seal in zip(lines, signed, strict=True)],
+            )
 
     def since(self, number: int) -> Iterator[tuple[int, Decision | int]]:
         """Entries after a number, oldest first: a decision, or the number of one that was taken back."""
-        lines = self._connection.execute(
-            "SELECT number, row, reviewer, verdict, label, undoes FROM entries WHERE number > ? ORDER BY number",
+        lines = self.connection.execute(
+            "SELECT number, row, reviewer, verdict, label, undoes, (julianday(at) - 2440587.5) * 86400.0 "
+            "FROM entries WHERE number > ? ORDER BY number",
             (number,),
         )
-        for at, row, reviewer, verdict, label, undoes in lines.fetchall():
+        for entry, row, reviewer, verdict, label, undoes, at in lines:
             if undoes is not None:
-                yield at, int(undoes)
-            else:
+                yield entry, int(undoes)
+                continue
+            try:
                 value = None if label is None else json.loads(label)
-                yield at, Decision(at, row, reviewer, Answer(verdict), value)
+                decision = Decision(entry, row, reviewer, Answer(verdict), value, at or 0.0)
+            except ValueError:
+                raise HoldfastError(
+                    f"entry {entry} of {self.path} is no decision; move the file away to begin anew"
+                ) from None
+            yield entry, decision
+
+
+def entry_text(reviewer: str, row: int, verdict: str, label: str | None, undoes: int | None) -> str:
+    """An entry as it is signed."""
+    return json.dumps([reviewer, row, verdict, label, undoes])
+
+
+class Touched(NamedTuple):
+    """A reviewer has decided about a row, or taken it back."""
+
+    row: int
+    reviewer: str
 
 
 class Decisions:
     """The decisions that stand, in memory, kept up with the file: other processes may write to it too."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, heard: Callable[[Decision], None] | None = None) -> None:
         self._store = store
+        self._heard = heard
         self._last = 0
         self._stand: dict[int, Decision] = {}
+        self._of: dict[str, set[int]] = {}
         self.by_row: dict[int, dict[str, list[Decision]]] = {}
         self.refresh()
 
-    def refresh(self) -> set[int]:
-        """Take in what is new; the rows it is about."""
-        touched = set()
+    def refresh(self) -> list[Touched]:
+        """Take in what is new; whom and what it is about."""
+        touched = []
         for number, entry in self._store.since(self._last):
             self._last = number
             if isinstance(entry, Decision):
                 self._stand[entry.number] = entry
                 self.by_row.setdefault(entry.row, {}).setdefault(entry.reviewer, []).append(entry)
-                touched.add(entry.row)
+                self._of.setdefault(entry.reviewer, set()).add(entry.row)
+                if self._heard is not None:
+                    self._heard(entry)
+                touched.append(Touched(entry.row, entry.reviewer))
             elif gone := self._stand.pop(entry, None):
                 by_reviewer = self.by_row[gone.row]
                 by_reviewer[gone.reviewer].remove(gone)
                 if not by_reviewer[gone.reviewer]:
                     del by_reviewer[gone.reviewer]
+                    self._of[gone.reviewer].discard(gone.row)
                 if not by_reviewer:
                     del self.by_row[gone.row]
-                touched.add(gone.row)
+                touched.append(Touched(gone.row, gone.reviewer))
         return touched
 
     def of(self, reviewer: str) -> set[int]:
         """Rows about which a reviewer has decided."""
-        return {row for row, by_reviewer in self.by_row.items() if reviewer in by_reviewer}
+        return self._of.get(reviewer, set())
+
+    @property
+    def reviewers(self) -> list[str]:
+        """Who has decided about anything, in the order in which they began."""
+        return [name for name, rows in self._of.items() if rows]
 
     def settled(self, row: int) -> Settled | None:
         """What is settled about a row by the last word of each of its reviewers; None where nobody spoke."""
         by_reviewer = self.by_row.get(row)
         if not by_reviewer:
             return None
-        last = [decisions[-1] for decisions in by_reviewer.values()]
-        votes = Counter(json.dumps(decision.label) for decision in last if decision.label is not None)
-        best = votes.most_common(2)
-        tie = len(best) == 2 and best[0][1] == best[1][1]
-        label: Any = json.loads(best[0][0]) if best and not tie else None
-        return Settled(label, tuple(by_reviewer), len(votes) > 1)
+        return _settled({name: decisions[-1] for name, decisions in by_reviewer.items()})
+
+    def has_answered_dispute(self, row: int, reviewer: str) -> bool:
+        """Whether a reviewer has decided about a row while its reviewers were already evenly divided."""
+        entries = sorted((entry for by in self.by_row.get(row, {}).values() for entry in by), key=lambda e: e.number)
+        last: dict[str, Decision] = {}
+        for entry in entries:
+            if entry.reviewer == reviewer and is_open_dispute(_settled(last)):
+                return True
+            last[entry.reviewer] = entry
+        return False
+
+
+def _settled(last: dict[str, Decision]) -> Settled:
+    if len(last) == 1:
+        (only,) = last.values()
+        return Settled(only.label, (only.reviewer,), False)
+    votes = Counter(json.dumps(decision.label) for decision in last.values() if decision.label is not None)
+    best = votes.most_common(2)
+    tie = len(best) == 2 and best[0][1] == best[1][1]
+    label: Any = json.loads(best[0][0]) if best and not tie else None
+    return Settled(label, tuple(last), len(votes) > 1)
+
+
+def is_open_dispute(settled: Settled | None) -> bool:
+    """Whether reviewers differ and no label has more voices than the others."""
+    return settled is not None and settled.disputed and settled.label is None
 
 
 def decisions_at(path: Path, fingerprint: str) -> Decisions:

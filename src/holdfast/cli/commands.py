@@ -6,8 +6,8 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from holdfast.cli import mistakes
 from holdfast.cli import options as o
 from holdfast.cli.check import check
 from holdfast.cli.clean import clean
@@ -58,12 +58,20 @@ def _about(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one sentence, not a traceback."""
+    """Run the command line; a mistake is one sentence, and a traceback only if it is asked for."""
+    debug = mistakes.DEBUG in sys.argv
+    sys.argv[1:] = [argument for argument in sys.argv[1:] if argument != mistakes.DEBUG]
     try:
         app()
-    except HoldfastError as error:
-        Console(stderr=True).print(f"[bold red]holdfast:[/bold red] {error}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+    except SystemExit as end:
+        if end.code == mistakes.STOPPED:
+            mistakes.say(mistakes.stopped(sys.argv[1]))
+        raise
     except KeyboardInterrupt:
-        Console(stderr=True).print("stopped; --resume goes on from the last epoch")
-        sys.exit(130)
+        mistakes.say(mistakes.stopped(sys.argv[1]))
+        sys.exit(mistakes.STOPPED)
+    except Exception as error:
+        if debug:
+            mistakes.show_where(error)
+        mistakes.say(mistakes.sentence(error))
+        sys.exit(2 if isinstance(error, HoldfastError | OSError) else 1)

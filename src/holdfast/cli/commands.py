@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -25,6 +26,8 @@ from holdfast.cli.review import review
 from holdfast.cli.select import select
 from holdfast.cli.take_in import take_in
 from holdfast.errors import HoldfastError
+from holdfast.memory import VARIABLE as MAX_MEMORY
+from holdfast.memory import as_bytes
 from holdfast.version import __version__
 
 app = typer.Typer(
@@ -51,9 +54,25 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
+def _max_memory(size: str | None) -> None:
+    if size is not None:
+        as_bytes(size)
+        os.environ[MAX_MEMORY] = size
+
+
 @app.callback()
 def _about(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            callback=_max_memory,
+            help="Memory that data may take, such as 8GB; half of what is free.",
+            show_default=False,
+        ),
+    ] = None,
+    debug: Annotated[bool, typer.Option(mistakes.DEBUG, help="Show tracebacks of errors.")] = False,
 ) -> None: ...
 
 

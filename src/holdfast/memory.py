@@ -55,8 +55,8 @@ def check_fits(size: int, on_disk: int, source: object) -> None:
         )
     if not asked and size > SMALL and size > USUAL * max(1, on_disk):
         raise HoldfastError(
-            f"{what}, {size // max(1, on_disk):,} times its size on disk, as files made for harm do; if it is yours, allow "
-            "it with holdfast --max-memory SIZE"
+            f"{what}, {size // max(1, on_disk):,} times its size on disk, as files made for harm do; if it is yours, "
+            "allow it with holdfast --max-memory SIZE"
         )
 
 

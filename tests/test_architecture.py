@@ -11,11 +11,12 @@ import holdfast
 PACKAGE = Path(holdfast.__file__).parent
 PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
 ROOMS = [
-    "errors", "types", "version", "ranks", "files", "spreadsheet", "progress", "configurable", "settings", "registry",
+    "errors", "memory", "trusted", "json_kinds", "types", "version", "ranks", "files", "spreadsheet", "progress",
+    "configurable", "settings", "registry",
     "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
     "usual", "method", "stack", "methods", "stop", "reviewed", "evidence",
-    "checkpoint", "ledger", "issues", "config", "run_folder", "review.store", "review.answers",
-    "review.calibrate", "run", "networks",
+    "checkpoint", "ledger", "issues", "config", "run_records", "run_folder", "review.store", "review.answers",
+    "review.calibrate", "saved_networks", "run", "networks",
     "launch", "training", "fit", "contract", "rebuild", "contrastive",
     "jobs", "plots", "compare", "report", "audit", "review", "clean", "exchange", "diagnosis",
     "adapters", "cli",

@@ -8,7 +8,7 @@ import json
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import torch
@@ -16,9 +16,12 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from holdfast.configurable import Configurable
+from holdfast.data.recipe import check_recipe
 from holdfast.data.rows import Rows
+from holdfast.data.source import source_of
 from holdfast.errors import HoldfastError
 from holdfast.feed import task_for
+from holdfast.json_kinds import fits
 from holdfast.version import __version__
 
 MOST = 1000
@@ -90,11 +93,22 @@ class RunConfig:
             found = json.loads(text)
         except json.JSONDecodeError:
             raise HoldfastError("is damaged; train into another folder") from None
-        names = {field.name for field in fields(cls)}
-        if not isinstance(found, dict) or found.keys() != names:
+        except RecursionError:
+            raise HoldfastError("is nested too deeply to be a run's; train into another folder") from None
+        kinds = get_type_hints(cls)
+        if not isinstance(found, dict) or found.keys() != kinds.keys():
             raise HoldfastError("was written by another version of Holdfast; train again")
+        for name, kind in kinds.items():
+            if not fits(found[name], kind):
+                raise HoldfastError(f"is damaged: {name} cannot be {str(found[name])[:60]}; train into another folder")
         classes = found["classes"]
-        return cls(**{**found, "shape": tuple(found["shape"]), "classes": None if classes is None else tuple(classes)})
+        made = cls(**{**found, "shape": tuple(found["shape"]), "classes": None if classes is None else tuple(classes)})
+        if min(made.rows, made.outputs, *made.shape) < 1 or (classes is not None and len(classes) != made.outputs):
+            raise HoldfastError("is damaged: rows, inputs and outputs do not fit each other; train into another folder")
+        check_recipe(made.recipe)
+        if made.source:
+            source_of(made.source)
+        return made
 
     def differences(self, other: RunConfig) -> Iterator[str]:
         """What would train otherwise, in words: a setting, its value here, and its value there."""

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from torch import nn
 
+from holdfast.data.encode import code_of
 from holdfast.data.rows import Rows
 from holdfast.data.tune import tuned_in
 from holdfast.encoders.tuned import PREFIX, network
 from holdfast.errors import HoldfastError
 from holdfast.feed import task_for
 from holdfast.nets import load_body, reset_parameters
-from holdfast.run import pretrained_body
+from holdfast.saved_networks import pretrained_body
 
 
 def networks(
@@ -29,6 +30,10 @@ def networks(
         net = PREFIX + tuned
     spec, body = (None, None) if pretrained is None else pretrained_body(Path(pretrained), rows)
     if net == "auto" and spec is not None:
+        if code_of({}, spec):
+            raise HoldfastError(
+                f"the network of the run in {pretrained} is code ({spec}); pass --net {spec} if you trust it"
+            )
         net = spec
     if isinstance(net, str):
         nets = [network(net, rows.shape, task_for(rows).outputs) for _ in range(count)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,23 +13,24 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.config import RunConfig
+from holdfast.data.encode import code_of
 from holdfast.data.held import held_inputs
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
-from holdfast.data.source import is_file, read_again
+from holdfast.data.source import code_in, is_file, read_again, source_of
 from holdfast.data.tune import tuned_in
-from holdfast.encoders.tuned import network
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
 from holdfast.functional.label_trust import Trust
 from holdfast.issues.find import FLAGGED, REVIEWED, answered, ledger_table, ledger_trust, ranked, with_held_out
 from holdfast.issues.noise import Noise, Rate, Review, WrongLabels, noise_after, noise_of, rate_by_trust
-from holdfast.nets import PROJECTED
-from holdfast.nets.trees import as_they_were, network_weights
+from holdfast.nets.trees import as_they_were
 from holdfast.review.answers import Answers, answers_at
 from holdfast.review.calibrate import Wrong, calibrate
 from holdfast.run_folder import HeldOut, RunFolder
+from holdfast.saved_networks import rebuilt
 from holdfast.task import Task, task_of
+from holdfast.trusted import Trusted, check_trusted
 
 LAST = 10
 """Epochs whose mean score stands for the end of a run."""
@@ -60,8 +61,10 @@ class Run:
         stopped: str = "",
         held_out: HeldOut | None = None,
         test_rows: Rows | None = None,
+        trust: Trusted = None,
     ) -> None:
         self._net = net
+        self.trust = trust
         self.rows = rows
         self.test_rows = test_rows
         self.names = rows.names if rows is not None else names
@@ -75,20 +78,29 @@ class Run:
         self._noise: Noise | None = None
 
     @classmethod
-    def load(cls, folder: str | Path, net: nn.Module | None = None) -> Run:
-        """Read a finished run from its folder; a network that was given as a module must be given again."""
-        run = cls.records(folder)
-        run.net = as_they_were(net or _rebuild(Path(folder), run.config), RunFolder(Path(folder)).weights())
+    def load(cls, folder: str | Path, net: nn.Module | None = None, *, trust: Collection[str] = ()) -> Run:
+        """Read a finished run from its folder; a network that was given as a module must be given again.
+
+        Parameters
+        ----------
+        trust: code that the run may name and run, by its ``module:factory``, and pickles by their path. A run is a file
+            like any other: what it names is not trusted because it says so.
+        """
+        run = cls.records(folder, trust=trust)
+        check_trusted(code_of(run.config.recipe, run.config.net if net is None else None), trust, folder)
+        weights = RunFolder(Path(folder)).weights()
+        run.net = as_they_were(net or rebuilt(Path(folder), run.config, weights), weights)
         return run
 
     @classmethod
-    def records(cls, folder: str | Path) -> Run:
+    def records(cls, folder: str | Path, *, trust: Collection[str] = ()) -> Run:
         """Read what a finished run has written down: configuration, history and ledger, but no network."""
         stored = RunFolder(Path(folder))
         config = stored.config()
         ledger, names = stored.ledger()
         run = cls(
-            None, None, stored.history(), ledger, config, Path(folder), names, stored.stopped(), stored.held_out()
+            None, None, stored.history(), ledger, config, Path(folder), names, stored.stopped(), stored.held_out(),
+            trust=trust,
         )  # fmt: skip
         run.reviewers = stored.reviewers()
         return run
@@ -105,7 +117,7 @@ class Run:
 
     def training_rows(self) -> Rows:
         """The rows that it was trained on: those it holds, or those at the place they were read from."""
-        return self.rows if self.rows is not None else read_again(self.config.source, self.config.fingerprint)
+        return self.rows if self.rows is not None else self._found_again(None)
 
     def judged_rows(self) -> Rows:
         """The rows of ``issue_table`` in its order: the training rows, and after them test rows of the same data."""
@@ -117,8 +129,12 @@ class Run:
 
     def read_again(self) -> Rows:
         """The same rows as they lie where they were read from; an error where they have changed since."""
-        apart = None if self._held_out is None else self._held_out.fingerprint
-        return read_again(self.config.source, self.config.fingerprint, apart)
+        return self._found_again(None if self._held_out is None else self._held_out.fingerprint)
+
+    def _found_again(self, held_out: str | None) -> Rows:
+        if self.config.source:
+            check_trusted(code_in(source_of(self.config.source)), self.trust, self.out)
+        return read_again(self.config.source, self.config.fingerprint, held_out)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -358,20 +374,3 @@ class Run:
 def _share(wrong: Wrong, rows: int) -> Rate:
     """A number of labels as a part of all."""
     return wrong.estimate / rows, wrong.low / rows, wrong.high / rows
-
-
-def pretrained_body(path: Path, rows: Rows) -> tuple[str | None, dict[str, Tensor]]:
-    """The kind of network that a run trained, without what it has for a head, and its weights."""
-    config = RunFolder(path).config()
-    if config.shape != rows.shape:
-        raise HoldfastError(f"the run in {path} saw inputs of shape {config.shape}, these have {rows.shape}")
-    return config.net and config.net.removesuffix(PROJECTED), network_weights(RunFolder(path).weights())
-
-
-def _rebuild(path: Path, config: RunConfig) -> nn.Module:
-    if config.net is None:
-        raise HoldfastError(
-            f"the run in {path} trained a network of your own ({config.network}); pass it to Run.load, or train "
-            "with a name or module.path:factory"
-        )
-    return network(config.net, config.shape, config.outputs)

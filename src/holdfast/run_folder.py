@@ -17,6 +17,7 @@ from holdfast.config import RunConfig
 from holdfast.errors import HoldfastError
 from holdfast.files import read_tensors, write_tensors, write_text, written_aside
 from holdfast.nets.trees import BESIDE, trees_among
+from holdfast.run_records import check_arrays, read_history, read_ledger
 from holdfast.types import Evidence
 
 START = "start.safetensors"
@@ -62,6 +63,10 @@ class RunFolder:
             text = (self.path / "run.json").read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
             raise HoldfastError(f"{self.path} holds no run (no run.json there)") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise HoldfastError(
+                f"{self.path / 'run.json'} cannot be read ({error}); train into another folder"
+            ) from None
         try:
             return RunConfig.from_json(text)
         except HoldfastError as error:
@@ -155,7 +160,7 @@ class RunFolder:
         return read_tensors(self.path / MODEL)[0]
 
     def history(self) -> list[dict[str, float]]:
-        return pd.read_csv(self.path / "history.csv").to_dict("records")  # type: ignore[return-value]
+        return read_history(self.path / "history.csv")
 
     def ledger(self) -> tuple[dict[str, Tensor], tuple[str, ...] | None]:
         """The ledger, and the names of the rows where they have any."""
@@ -163,22 +168,29 @@ class RunFolder:
             raise HoldfastError(
                 f"the run in {self.path} is not finished; pass --resume to holdfast fit to go on with it"
             )
-        with np.load(self.path / "ledger.npz", allow_pickle=False) as file:
-            arrays = {name: torch.from_numpy(file[name]) for name in file.files if name not in (NAMES, REVIEWERS)}
-            return arrays, _unpacked(file[NAMES]) if NAMES in file.files else None
+        path, config = self.path / "ledger.npz", self.config()
+        arrays = read_ledger(path, config)
+        packed = arrays.pop(NAMES, None)
+        arrays.pop(REVIEWERS, None)
+        check_arrays(arrays, config, path, config.rows)
+        return arrays, _names(packed, config.rows, path)
 
     def reviewers(self) -> tuple[str, ...]:
         """Those who reviewed rows before the run."""
-        with np.load(self.path / "ledger.npz", allow_pickle=False) as file:
-            return _unpacked(file[REVIEWERS]) if REVIEWERS in file.files else ()
+        packed = read_ledger(self.path / "ledger.npz", self.config()).get(REVIEWERS)
+        return () if packed is None else _unpacked(packed)
 
     def held_out(self) -> HeldOut | None:
         """Test rows that are judged, where there are such."""
         if not (self.path / HELD_OUT).exists():
             return None
-        arrays, notes = read_tensors(self.path / HELD_OUT)
+        path = self.path / HELD_OUT
+        arrays, notes = read_tensors(path)
         packed = arrays.pop(NAMES, None)
-        return HeldOut(arrays, None if packed is None else _unpacked(packed.numpy()), notes["fingerprint"])
+        check_arrays(arrays, self.config(), path, None)
+        if "fingerprint" not in notes:
+            raise HoldfastError(f"{path} is damaged: it lacks a fingerprint; train again")
+        return HeldOut(arrays, _names(packed, len(arrays["given"]), path), notes["fingerprint"])
 
     def stopped(self) -> str:
         """Why a stop rule ended the training; empty where none did."""
@@ -197,5 +209,13 @@ def _packed(names: Sequence[str]) -> np.ndarray[Any, Any]:
     return np.frombuffer("".join(name.replace("\0", "") + "\0" for name in names).encode(), np.uint8)
 
 
-def _unpacked(packed: np.ndarray[Any, Any]) -> tuple[str, ...]:
-    return tuple(packed.tobytes().decode().split("\0")[:-1])
+def _unpacked(packed: Tensor) -> tuple[str, ...]:
+    return tuple(packed.numpy().tobytes().decode(errors="replace").split("\0")[:-1])
+
+
+def _names(packed: Tensor | None, rows: int, path: Path) -> tuple[str, ...] | None:
+    """The names of so many rows, where they have any."""
+    names = None if packed is None else _unpacked(packed)
+    if names is not None and len(names) != rows:
+        raise HoldfastError(f"{path} is damaged: it names {len(names)} of {rows} rows; train again")
+    return names

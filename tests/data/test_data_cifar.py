@@ -67,7 +67,7 @@ def test_cifar_100(tmp_path: Path) -> None:
     assert test.y.tolist() == [2, 2, 2]
 
 
-@pytest.mark.parametrize("protocol", [0, 2, 4])
+@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
 def test_batches_pickled_anew(ten: Path, protocol: int) -> None:
     contents = {b"data": pixels(1), b"labels": [np.int64(2), 0, 1]}
     (ten / "data_batch_1").write_bytes(pickle.dumps(contents, protocol))

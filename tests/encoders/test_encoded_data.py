@@ -92,17 +92,17 @@ def test_a_run_on_texts_from_the_first_command_to_the_last(table, tmp_path):
     said = command("fit", table, "--label", "label", "--net", TEXTS, "--out", out, "--epochs", 12, "--quiet")
     assert f"text is read by {TEXTS}" in " ".join(said.split())
     assert "--net mlp" in said
-    run = Run.load(out)
+    run = Run.load(out, trust=[TEXTS])
     assert run.best > 0.9
     assert run.config.source["reading"]["encoder"] == TEXTS
-    command("predict", out, table, "--out", tmp_path / "predicted.csv")
+    command("predict", out, table, "--out", tmp_path / "predicted.csv", "--trust-code", TEXTS)
     predicted = pd.read_csv(tmp_path / "predicted.csv")["prediction"]
     assert (predicted == pd.read_csv(table)["label"]).mean() > 0.9
     display = Display(run.training_rows())
     row = int(run.training_rows().source_index[0])
     assert display.texts(0) == [("text", pd.read_csv(table)["text"][row])]
     assert [field.name for field in display.fields(0)] == ["size"]
-    assert "of the theorems hold" in command("diagnose", out, "--examples", 20)
+    assert "of the theorems hold" in command("diagnose", out, "--examples", 20, "--trust-code", TEXTS)
     # Going on where there is nothing left to do reads the same rows.
     command("fit", table, "--label", "label", "--net", TEXTS, "--out", out, "--epochs", 12, "--quiet", "--resume")
 
@@ -113,7 +113,7 @@ def test_a_configuration_with_an_encoder_of_ones_own_asks_for_trust(table, tmp_p
     with pytest.raises(HoldfastError, match="encoder is code"):
         command("fit", "--config", out, "--out", tmp_path / "again", "--quiet")
     command("fit", "--config", out, "--net", TEXTS, "--out", tmp_path / "again", "--quiet")
-    first, again = (Run.load(path) for path in (out, tmp_path / "again"))
+    first, again = (Run.load(path, trust=[TEXTS]) for path in (out, tmp_path / "again"))
     assert all(torch.equal(a, b) for a, b in zip(first.net.parameters(), again.net.parameters(), strict=True))
 
 
@@ -136,10 +136,10 @@ def test_a_run_on_a_folder_of_images(folder, tmp_path):
     out = tmp_path / "run"
     said = command("fit", folder, "--net", IMAGES, "--out", out, "--epochs", 8, "--quiet")
     assert "--net cnn4" in said
-    run = Run.load(out)
+    run = Run.load(out, trust=[IMAGES])
     assert run.config.shape == (12,)
     assert run.best == 1
-    command("predict", out, folder / "red" / "01.png", "--out", tmp_path / "one.csv")
+    command("predict", out, folder / "red" / "01.png", "--out", tmp_path / "one.csv", "--trust-code", IMAGES)
     assert pd.read_csv(tmp_path / "one.csv")["prediction"].tolist() == ["red"]
     rows = run.training_rows()
     display = Display(rows)

@@ -117,19 +117,19 @@ def test_a_tuned_run_from_the_first_command_to_the_last(table, tmp_path):
     said = command("fit", table, *say, "--out", out)
     assert "that is tuned" in said
     assert "reads 'text' alone; other columns ('size') are heard" in said
-    run = Run.load(out)
+    run = Run.load(out, trust=[TEXTS])
     assert run.config.net == f"tune:{TEXTS}"
     assert run.best > 0.9
     begun = Spelling().load().letters.weight
     assert not torch.allclose(run.net.body.letters.weight, begun, atol=1e-3)
-    command("predict", out, table, "--out", tmp_path / "predicted.csv")
+    command("predict", out, table, "--out", tmp_path / "predicted.csv", "--trust-code", TEXTS)
     frame, predicted = pd.read_csv(table), pd.read_csv(tmp_path / "predicted.csv")["prediction"]
     assert (predicted == frame["label"]).mean() > 0.9
     assert run.predict(list(frame["text"])).tolist() == predicted.tolist()
     command("issues", out)
     assert len(pd.read_csv(out / "issues.csv")) == len(frame)
-    command("report", out)
-    assert "of the theorems hold" in command("diagnose", out, "--examples", 20)
+    command("report", out, "--trust-code", TEXTS)
+    assert "of the theorems hold" in command("diagnose", out, "--examples", 20, "--trust-code", TEXTS)
     shown = Display(run.judged_rows())
     row = int(run.judged_rows().source_index[0])
     assert shown.texts(0) == [("text", frame["text"][row])]
@@ -203,11 +203,11 @@ def test_minilm_is_tuned(tmp_path):
 def test_a_folder_of_images(folder, tmp_path):
     out = tmp_path / "run"
     command("fit", folder, "--net", IMAGES, "--tune", "--lr", "0.01", "--epochs", 10, "--out", out, "--quiet")
-    run = Run.load(out)
+    run = Run.load(out, trust=[IMAGES])
     assert run.config.shape == (3, 20, 20)
     assert run.best == 1
     assert not torch.equal(run.net.body[0].bias, torch.zeros(3))
-    command("predict", out, folder / "red" / "01.png", "--out", tmp_path / "one.csv")
+    command("predict", out, folder / "red" / "01.png", "--out", tmp_path / "one.csv", "--trust-code", IMAGES)
     assert pd.read_csv(tmp_path / "one.csv")["prediction"].tolist() == ["red"]
     assert Display(run.training_rows()).png(0)[:8] == b"\x89PNG\r\n\x1a\n"
     command("fit", "--config", out, "--net", IMAGES, "--out", tmp_path / "again", "--quiet")

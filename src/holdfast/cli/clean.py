@@ -13,6 +13,7 @@ from holdfast.clean.clean import Cleaned
 from holdfast.clean.clean import clean as cleaned
 from holdfast.clean.rule import USUAL
 from holdfast.cli import options as o
+from holdfast.run import Run
 
 SHOWN = 10
 """Pairs of classes that are printed."""
@@ -32,6 +33,7 @@ def clean(
     ] = None,
     mark: Annotated[bool, typer.Option("--mark", help="Add columns with trust and suggestion.")] = False,
     force: o.Force = False,
+    trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Write the data of a run again, in its own format, with wrong labels corrected, dropped or marked.
 
@@ -39,7 +41,7 @@ def clean(
 
     Example: [bold]holdfast clean run/ --out people_clean.csv[/bold]
     """
-    done = cleaned(run, out, correct=correct, drop=drop, mark=mark, force=force)
+    done = cleaned(Run.records(run, trust=trust_code), out, correct=correct, drop=drop, mark=mark, force=force)
     if len(done.pairs):
         o.console.print(_shown(done))
     for sentence in done.sentences:

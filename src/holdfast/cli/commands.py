@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from holdfast.cli import mistakes
 from holdfast.cli import options as o
 from holdfast.cli.check import check
 from holdfast.cli.clean import clean
@@ -25,6 +26,8 @@ from holdfast.cli.review import review
 from holdfast.cli.select import select
 from holdfast.cli.take_in import take_in
 from holdfast.errors import HoldfastError
+from holdfast.memory import VARIABLE as MAX_MEMORY
+from holdfast.memory import as_bytes
 from holdfast.version import __version__
 
 app = typer.Typer(
@@ -51,19 +54,43 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
+def _max_memory(size: str | None) -> None:
+    if size is not None:
+        as_bytes(size)
+        os.environ[MAX_MEMORY] = size
+
+
 @app.callback()
 def _about(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            callback=_max_memory,
+            help="Memory that data may take, such as 8GB; half of what is free.",
+            show_default=False,
+        ),
+    ] = None,
+    debug: Annotated[bool, typer.Option(mistakes.DEBUG, help="Show tracebacks of errors.")] = False,
 ) -> None: ...
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one sentence, not a traceback."""
+    """Run the command line; a mistake is one sentence, and a traceback only if it is asked for."""
+    debug = mistakes.DEBUG in sys.argv
+    sys.argv[1:] = [argument for argument in sys.argv[1:] if argument != mistakes.DEBUG]
     try:
         app()
-    except HoldfastError as error:
-        Console(stderr=True).print(f"[bold red]holdfast:[/bold red] {error}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+    except SystemExit as end:
+        if end.code == mistakes.STOPPED:
+            mistakes.say(mistakes.stopped(sys.argv[1]))
+        raise
     except KeyboardInterrupt:
-        Console(stderr=True).print("stopped; --resume goes on from the last epoch")
-        sys.exit(130)
+        mistakes.say(mistakes.stopped(sys.argv[1]))
+        sys.exit(mistakes.STOPPED)
+    except Exception as error:
+        if debug:
+            mistakes.show_where(error)
+        mistakes.say(mistakes.sentence(error))
+        sys.exit(2 if isinstance(error, HoldfastError | OSError) else 1)

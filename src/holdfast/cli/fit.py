@@ -207,7 +207,12 @@ def _encoder_before(out: Path) -> str | None:
     if not (out / "run.json").exists():
         return "auto"
     reading: dict[str, Any] = RunFolder(out).config().source.get("reading", {})
-    return reading.get("encoder")
+    encoder = reading.get("encoder")
+    if encoder is not None and runs_code(encoder):
+        raise HoldfastError(
+            f"the run in {out} has read its data by code ({encoder}); pass --net {encoder} if you trust it"
+        )
+    return encoder
 
 
 def _source_of(config: RunConfig, data: Path | None, named: str, labels: Path | None) -> Source:

@@ -168,6 +168,15 @@ KeepSpelling = Annotated[
     typer.Option("--keep-spelling", help="Labels that differ by case or white space alone stay classes of their own."),
 ]
 TrustPickle = Annotated[bool, typer.Option("--trust-pickle", help="Load a pickle, which can run any code.")]
+TrustCode = Annotated[
+    list[str],
+    typer.Option(
+        "--trust-code",
+        metavar="NAME",
+        help="Code that the run names and that may be run: module:factory, or the path of a pickle. May be repeated.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")]
 Settings = Annotated[

@@ -40,6 +40,7 @@ def predict(
         typer.Option(help=f"Columns of a table to keep beside the predictions, such as id,name; {ALL}: every one."),
     ] = [],  # noqa: B006
     force: o.Force = False,
+    trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Predict rows with a trained run; the label column may be missing.
 
@@ -47,7 +48,7 @@ def predict(
     """
     if out is not None:
         o.check_free(out, force)
-    trained = Run.load(run)
+    trained = Run.load(run, trust=trust_code)
     reading = trained.config.source.get("reading", {})
     as_before = file_options({**reading, "table": table or reading.get("table")})
     bar = partial(o.bar_of, False)

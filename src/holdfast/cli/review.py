@@ -24,6 +24,7 @@ def review(
     run: o.RunPath,
     port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
     double: Annotated[bool, typer.Option("--double", help="Ask about each row twice, of two reviewers.")] = False,
+    trust_code: o.TrustCode = [],  # noqa: B006
     reviewer: Annotated[
         list[str],
         typer.Option(help="Print a link for this reviewer alone; may be repeated.", rich_help_panel=TEAM),
@@ -72,7 +73,7 @@ def review(
         from holdfast.review.serving import Serving, listening, proxy_secret
     except ImportError:
         raise HoldfastError("the review page is not installed; pip install 'holdfast[review]'") from None
-    made = Run.records(run)
+    made = Run.records(run, trust=trust_code)
     serving = Serving(host, certificate, key, proxy_secret(secret_file) if behind_proxy else None, address)
     with closing(Store(run / REVIEWS, made.config.fingerprint)) as store:
         links = Links(store, run / KEY) if reviewer or revoke or serving.shared or Links.are_in(store) else None

@@ -21,12 +21,13 @@ def take_in(
     file: Annotated[
         Path, typer.Argument(help="What Label Studio or Argilla has exported as JSON.", show_default=False)
     ],
+    trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Take in what people have decided in Label Studio or Argilla; from then on these rows are reviewed.
 
     Example: [bold]holdfast import run/ project-1.json[/bold], then [bold]holdfast export run/ --out cleaned.csv[/bold]
     """
-    made = Run.records(run)
+    made = Run.records(run, trust=trust_code)
     content = _content(file)
     tool = next((tool for tool in (label_studio, argilla) if tool.is_export(content)), None)
     if tool is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from holdfast.data.labels import Missing, Task, class_numbers, is_regression, pr
 from holdfast.data.rows import Rows
 from holdfast.data.summary import summary_of
 from holdfast.errors import HoldfastError
+from holdfast.memory import check_fits
 
 Array = NDArray[Any]
 _KEYS = "x_train, y_train (or jpeg_train, offsets_train, y_train; or x, y)"
@@ -118,8 +120,11 @@ def load(path: Path) -> dict[str, Array]:
     """All arrays of an npz file; such as would need unpickling are refused."""
     try:
         # Opened here, since numpy leaves a file open whose archive it cannot read.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
+        with path.open("rb") as file:
+            check_fits(_claimed(file, path), path.stat().st_size, path)
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                return {key: archive[key] for key in archive.files}
     except (EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise HoldfastError(f"{path} is empty, cut short or damaged: {error}") from None
     except (AttributeError, TypeError):
@@ -130,6 +135,26 @@ def load(path: Path) -> dict[str, Array]:
         raise HoldfastError(f"{path} is not a whole npz archive ({error})") from None
     except OSError as error:
         raise HoldfastError(f"{path} cannot be read: {error}") from None
+
+
+def _claimed(file: IO[bytes], path: Path) -> int:
+    """The bytes of all arrays of an archive, by their heads, none of which may be larger than what there is of it."""
+    if not zipfile.is_zipfile(file):
+        return 0
+    total = 0
+    with zipfile.ZipFile(file) as archive:
+        for entry in archive.infolist():
+            with archive.open(entry) as held:
+                version = np.lib.format.read_magic(held)
+                read_head = (
+                    np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                )
+                shape, _, kind = read_head(held)
+            size = math.prod(shape) * kind.itemsize
+            if size > entry.file_size:
+                raise HoldfastError(f"{path} is damaged: {entry.filename} claims the shape {shape}")
+            total += size
+    return total
 
 
 def _ending(arrays: Mapping[str, Array], first: str, source: str) -> str:
@@ -155,6 +180,8 @@ def _class_names(arrays: Mapping[str, Array]) -> list[str] | None:
 def _present(values: Array, where: str, missing: Missing) -> NDArray[np.bool_]:
     if values.ndim not in (1, 2):
         raise HoldfastError(f"{where} has the shape {values.shape}; labels are (N,) or (N, q)")
+    if not len(values):
+        raise HoldfastError(f"{where} holds no rows")
     gaps = pd.DataFrame(values.reshape(len(values), -1)).isna().any(axis=1)
     return present(gaps.astype(float).replace(1.0, np.nan), where, missing)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from holdfast.data.arrays import check_shape
 from holdfast.data.labels import class_numbers
+from holdfast.data.opcodes import plain_values
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 
@@ -97,15 +97,11 @@ def _batch(path: Path) -> tuple[NDArray[np.uint8], list[int], list[str]]:
 
 def _unpickled(path: Path) -> dict[bytes, Any]:
     try:
-        with path.open("rb") as file:
-            content = _Unpickler(file, encoding="bytes").load()
+        content = plain_values(path.read_bytes())
     except HoldfastError as error:
         raise HoldfastError(f"{path} {error}") from None
     except OSError as error:
         raise HoldfastError(f"{path} cannot be read: {error}") from None
-    # Damaged bytes are instructions too, and may fail in any way.
-    except Exception as error:
-        raise HoldfastError(f"{path} is empty, cut short or damaged: {error}") from None
     if not isinstance(content, dict):
         raise HoldfastError(f"{path} holds a {type(content).__name__}, not a CIFAR batch")
     return {key if isinstance(key, bytes) else str(key).encode(): value for key, value in content.items()}
@@ -113,34 +109,3 @@ def _unpickled(path: Path) -> dict[bytes, Any]:
 
 def _text(name: Any) -> str:
     return name.decode("utf-8", errors="replace") if isinstance(name, bytes) else str(name)
-
-
-def _latin1(text: str, encoding: str) -> bytes:
-    if encoding not in ("latin1", "latin-1"):
-        raise HoldfastError(f"asks for the encoding {encoding!r}, which no CIFAR batch needs")
-    return text.encode("latin1")
-
-
-# Asked of numpy itself, since the functions' modules moved between its versions.
-_reconstruct: Any = np.zeros(1).__reduce__()[0]
-_scalar: Any = np.float64(0).__reduce__()[0]
-
-_ALLOWED: dict[tuple[str, str], Any] = {
-    **{(f"numpy.{core}.multiarray", "_reconstruct"): _reconstruct for core in ("core", "_core")},
-    **{(f"numpy.{core}.multiarray", "scalar"): _scalar for core in ("core", "_core")},
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("_codecs", "encode"): _latin1,
-}
-
-
-class _Unpickler(pickle.Unpickler):
-    """Builds arrays and plain values and nothing else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        allowed = _ALLOWED.get((module, name))
-        if allowed is None:
-            raise HoldfastError(
-                f"is a pickle that asks for {module}.{name}, which CIFAR batches do not; it was not run"
-            )
-        return allowed

@@ -180,7 +180,7 @@ def _numbers(values: pd.Series[Any], name: str, written: Notation | None = None)
         parsed_values: Any = parsed(values, written)
         missing = is_gap(values)
     elif pd.api.types.infer_dtype(values, skipna=True) in {"date", "datetime", "datetime64"}:
-        parsed_values = _plain((pd.to_datetime(values, utc=True) - pd.Timestamp(0, tz="UTC")).dt.total_seconds())
+        parsed_values = _seconds(values)
     elif pd.api.types.is_timedelta64_dtype(values):
         parsed_values = _plain(values.dt.total_seconds())
     else:
@@ -200,6 +200,18 @@ def _numbers(values: pd.Series[Any], name: str, written: Notation | None = None)
     if len(endless):
         raise HoldfastError(f"column {name!r} is infinite in {rows_text(endless)}; fill these in or drop those rows")
     return numbers
+
+
+def _seconds(values: pd.Series[Any]) -> NDArray[np.float64]:
+    """Seconds since 1970 of dates, NaN where there is none; of any year that a calendar has."""
+    try:
+        return _plain((pd.to_datetime(values, utc=True) - pd.Timestamp(0, tz="UTC")).dt.total_seconds())
+    except (pd.errors.OutOfBoundsDatetime, OverflowError):
+        # Nanoseconds do not reach back to the Romans.
+        whole = [None if missing else value for value, missing in zip(values, values.isna(), strict=True)]
+        moments = [np.datetime64("NaT", "s") if v is None else np.datetime64(v.isoformat()[:19], "s") for v in whole]
+        counted = np.array(moments, dtype="datetime64[s]")
+        return np.where(np.isnat(counted), np.nan, counted.astype(np.int64).astype(np.float64))
 
 
 def _plain(values: Any) -> NDArray[np.float64]:

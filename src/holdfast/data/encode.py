@@ -17,8 +17,10 @@ from holdfast.data import images
 from holdfast.data.rows import Rows, as_rows
 from holdfast.encoders.base import Encoder, ImageEncoder, TextEncoder
 from holdfast.encoders.cache import Items, features, texts
-from holdfast.encoders.named import encoder_named, picture_encoder
+from holdfast.encoders.named import encoder_named, picture_encoder, runs_code
+from holdfast.encoders.tuned import PREFIX
 from holdfast.errors import HoldfastError
+from holdfast.nets import PROJECTED
 from holdfast.progress import MakeProgress, silent
 
 Block = NDArray[np.float32]
@@ -49,6 +51,19 @@ def encoder_in(recipe: Mapping[str, Any]) -> str | None:
     """The name of the encoder that a recipe uses; None: none."""
     parts = [recipe, *recipe.get("columns", ())]
     return next((part["encoder"]["name"] for part in parts if "encoder" in part), None)
+
+
+def code_of(recipe: Mapping[str, Any], net: str | None = None) -> list[str]:
+    """Names of code of one's own that a recipe, or the name of a network or encoder, stands for.
+
+    >>> code_of({"encoder": {"name": "mine:Encoder"}}, "cnn4"), code_of({}, "tune:mine:Encoder"), code_of({}, "mlp")
+    (['mine:Encoder'], ['mine:Encoder'], [])
+    """
+    parts = [recipe, *recipe.get("columns", ())]
+    names = [part["encoder"]["name"] for part in parts if "encoder" in part]
+    names += [name for name in (recipe.get("tuned"), net) if name is not None]
+    plain = [name.removeprefix(PREFIX).removesuffix(PROJECTED) for name in names]
+    return [name for name in plain if runs_code(name)]
 
 
 def fit_texts(names: Sequence[str], encoder: str, progress: MakeProgress = silent) -> dict[str, Any]:

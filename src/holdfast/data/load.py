@@ -15,9 +15,12 @@ import pyarrow as pa
 from holdfast.data import database
 from holdfast.data.formats import Compression, FileFormat, Kind, detect, opened
 from holdfast.errors import HoldfastError
+from holdfast.memory import check_fits
 
 TEST_PARTS = ("test", "validation", "valid", "val", "dev")
 """What the test rows of a dataset of several parts are called."""
+WORD = 56
+"""Bytes that a word of a table takes in memory at least, beside its place."""
 MISSING = ["?"]
 """What counts as missing in a CSV file besides what pandas takes for missing."""
 
@@ -86,7 +89,7 @@ def _frame(path: Path, found: FileFormat) -> tuple[pd.DataFrame, str]:
         Kind.CSV: _csv,
         Kind.JSON_LINES: _json_lines,
         Kind.JSON: _json,
-        Kind.PARQUET: lambda file, _: _with_index(pd.read_parquet(_seekable(file))),
+        Kind.PARQUET: lambda file, _: _parquet(file, path),
         Kind.FEATHER: lambda file, _: _with_index(pd.read_feather(_seekable(file))),
     }
     if found.kind is Kind.SQLITE:
@@ -97,6 +100,18 @@ def _frame(path: Path, found: FileFormat) -> tuple[pd.DataFrame, str]:
         if found.kind is Kind.EXCEL:
             return _excel(_seekable(file), found.table)
         return readers[found.kind](file, found), ""
+
+
+def _parquet(file: IO[bytes], path: Path) -> pd.DataFrame:
+    from pyarrow.parquet import ParquetFile
+
+    held = _seekable(file)
+    told = ParquetFile(held)
+    words = sum(str(field.type) in ("string", "large_string", "binary") for field in told.schema_arrow)
+    width = 8 * len(told.schema_arrow) + WORD * words
+    check_fits(told.metadata.num_rows * width, held.getbuffer().nbytes, path)
+    held.seek(0)
+    return _with_index(pd.read_parquet(held))
 
 
 def _seekable(file: IO[bytes]) -> io.BytesIO:

@@ -19,6 +19,7 @@ from holdfast.data.arrays import check_shape
 from holdfast.data.labels import class_numbers
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
+from holdfast.memory import check_unpacked
 
 _BYTES = 0x08
 _TRAIN, _TEST = "train", "t10k"
@@ -100,7 +101,11 @@ def _idx(path: Path, rank: int) -> NDArray[np.uint8]:
 
 def _content(path: Path) -> bytes:
     try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        if path.suffix != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as packed:
+            check_unpacked(packed, path.stat().st_size, path)
+        return gzip.decompress(path.read_bytes())
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise HoldfastError(f"{path} is cut short or damaged: {error}") from None
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 
 from holdfast.data.corrected import with_corrected
-from holdfast.data.encode import encoder_in
+from holdfast.data.encode import code_of, encoder_in
 from holdfast.data.read import read
 from holdfast.data.rows import Rows
 from holdfast.data.scale import scaled_targets
@@ -73,7 +74,7 @@ def read_again(source: Mapping[str, Any], fingerprint: str, held_out: str | None
     """
     if not source:
         raise HoldfastError("the run was given its rows in memory, so they cannot be read again")
-    found = Source(**source)
+    found = source_of(source)
     if not Path(found.path).exists():
         raise HoldfastError(f"the data of the run is no longer at {found.path}; put it back there")
     rows, test = found.load()
@@ -81,6 +82,25 @@ def read_again(source: Mapping[str, Any], fingerprint: str, held_out: str | None
     if (rows.fingerprint, apart) != (fingerprint, held_out):
         raise HoldfastError(f"the data at {found.path} has changed since the run; train again")
     return rows if held_out is None or test is None else rows.followed_by(test)
+
+
+def source_of(values: Mapping[str, Any]) -> Source:
+    """A source as a run has written it down, which may be anybody's."""
+    kinds = {"path": str, "reading": Mapping, "test": str, "seed": int, "labels": str | None}
+    if values.keys() != kinds.keys() or not all(isinstance(values[name], kind) for name, kind in kinds.items()):
+        raise HoldfastError("does not say where its rows were read from; train again")
+    strange = values["reading"].keys() - inspect.signature(read).parameters.keys()
+    if strange:
+        raise HoldfastError(f"has read its rows with an unknown option, {min(strange)}; train again")
+    return Source(**values)
+
+
+def code_in(source: Source) -> list[str]:
+    """Names of code, and pickles, that reading the rows again would run."""
+    encoder = source.reading.get("encoder")
+    files = [source.path, *([source.test] if is_file(source.test) else [])]
+    named = [] if encoder is None else code_of({}, str(encoder))
+    return [*named, *(files if source.reading.get("trust_pickle") else [])]
 
 
 def is_file(test: str) -> bool:

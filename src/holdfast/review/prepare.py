@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import torch
@@ -33,17 +33,17 @@ def prepare(
     except HoldfastError as error:
         say(f"rows cannot be shown, only their numbers: {error}")
     tell("looking at the rows")
-    features = None if rows is None else _features(folder, rows)
+    features = None if rows is None else _features(folder, rows, run.trust or ())
     display = None if rows is None else Display(rows)
     tell(f"ordering {int((table['trust'] < 1).sum()):,} rows")
     return ReviewQueue(table, run.classes, features, display, store, likely, run.config.evidence, double)
 
 
 @torch.no_grad()
-def _features(folder: Path, rows: Rows) -> Tensor:
+def _features(folder: Path, rows: Rows, trust: Collection[str]) -> Tensor:
     """(N, d) the inputs of the output layer; the rows themselves where the network cannot be made again."""
     try:
-        net: nn.Module = without_trees(Run.load(folder).net)
+        net: nn.Module = without_trees(Run.load(folder, trust=trust).net)
         with penultimate(net) as caught:
             evaluate(net, inputs_of(rows.x, "cpu"))
         return torch.cat(caught).float()

@@ -1,0 +1,91 @@
+"""What a run has written down of its rows and epochs, measured and checked before use: it may be anybody's."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from holdfast.config import RunConfig
+from holdfast.errors import HoldfastError
+
+COUNTED = ("seen", "trained", "selected", "against", "changed")
+"""What every ledger of labelled rows counts."""
+LARGEST_LINE = 1 << 16
+"""Bytes of a ledger that a row may take beside its name and what is expected of it."""
+
+
+def read_ledger(path: Path, config: RunConfig) -> dict[str, Tensor]:
+    """The arrays of a ledger file, each with a line for each row.
+
+    The size of an array is known from the head of the file, so that one which claims to be too large is never unpacked.
+    """
+    most = config.rows * (LARGEST_LINE + 16 * config.outputs)
+    try:
+        with zipfile.ZipFile(path) as held:
+            size = sum(entry.file_size for entry in held.infolist())
+        if size > most:
+            raise HoldfastError(f"{path} is damaged: it would unpack to {size / 1e9:.1f} GB; train again")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: torch.from_numpy(file[name]) for name in file.files}
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        EOFError,
+        zipfile.BadZipFile,
+        zlib.error,
+        NotImplementedError,
+    ) as error:
+        raise HoldfastError(f"{path} is damaged ({error}); train again") from None
+    return arrays
+
+
+def check_arrays(arrays: Mapping[str, Tensor], config: RunConfig, path: Path, rows: int | None) -> None:
+    """Lengths, kinds and values of the arrays of a ledger, or of that of held-out rows, as others rely on them.
+
+    Parameters
+    ----------
+    rows: how many there must be; None: as many as have a given label.
+    """
+    if config.unlabelled:
+        return
+    count = len(arrays["given"]) if rows is None and "given" in arrays else rows
+    for name in ("given", *(COUNTED if rows is not None else ())):
+        if name not in arrays:
+            raise HoldfastError(f"{path} is damaged: it lacks {name!r}; train again")
+    for name, values in arrays.items():
+        wide = values.dim() == 2 and (values.shape[1] == config.outputs or not values.is_floating_point())
+        if len(values.shape) not in (1, 2) or len(values) != count or not (values.dim() == 1 or wide):
+            raise HoldfastError(f"{path} is damaged: {name!r} has the shape {tuple(values.shape)}; train again")
+    given = arrays["given"]
+    if (config.classes is None) != given.is_floating_point() or (config.classes is None) != (given.dim() == 2):
+        raise HoldfastError(f"{path} is damaged: given labels are not of the run's kind; train again")
+    if config.classes is not None and len(given) and not (0 <= int(given.min()) <= int(given.max()) < config.outputs):
+        raise HoldfastError(f"{path} is damaged: given labels are none of the {config.outputs} classes; train again")
+    for name in ("given", "expected", "evidence"):
+        if name in arrays and not bool(torch.isfinite(arrays[name]).all()):
+            raise HoldfastError(f"{path} is damaged: {name!r} has values that are no numbers; train again")
+
+
+def read_history(path: Path) -> list[dict[str, float]]:
+    """One line an epoch, all numbers."""
+    try:
+        table = pd.read_csv(path)
+    except FileNotFoundError:
+        raise HoldfastError(f"{path} is missing; train again") from None
+    except (OSError, ValueError, pd.errors.ParserError) as error:
+        raise HoldfastError(f"{path} is damaged ({str(error).strip()}); train again") from None
+    words = [name for name in table.columns if table[name].dtype.kind not in "biuf"]
+    lacking = [name for name in ("epoch", "loss", "coverage", "seconds") if name not in table]
+    if words or lacking or not len(table):
+        what = f"{words[0]!r} has no numbers" if words else f"it lacks {lacking[0]!r}" if lacking else "it is empty"
+        raise HoldfastError(f"{path} is damaged: {what}; train again")
+    return table.to_dict("records")  # type: ignore[return-value]

@@ -1,0 +1,99 @@
+"""Odd files, places and signals: one sentence on the screen, and no traceback."""
+
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from holdfast import HoldfastError, read
+
+
+def holdfast(*command: object, **more) -> subprocess.CompletedProcess:
+    words = [sys.executable, "-m", "holdfast", *map(str, command)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300, **more)
+
+
+def table(path: Path, rows: int = 40) -> Path:
+    x = np.random.default_rng(0).normal(size=(rows, 3))
+    pd.DataFrame(x, columns=list("abc")).assign(label=np.where(x[:, 0] > 0, "p", "q")).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--out", "/dev/null/run"], "/dev/null"),
+        (["--device", "cuda", "--out", "run"], "--device"),
+        (["--label", "[/red]", "--out", "run"], "no column '[/red]'"),
+        (["--label", "[bold]", "--out", "run"], "no column '[bold]'"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, options, words):
+    options = options if "--label" in options else ["--label", "label", *options]
+    done = holdfast("fit", table(tmp_path / "t.csv"), *options, "--epochs", 1, "--quiet", cwd=tmp_path)
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    if "/dev/null/run" in options:
+        assert "Traceback" in holdfast("fit", tmp_path / "t.csv", *options, "--debug", cwd=tmp_path).stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_is_told_and_nothing_half_written_stays(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=False).returncode:
+        pytest.skip("no small disk can be mounted here")
+    try:
+        done = holdfast(
+            "fit", table(tmp_path / "t.csv", 4000), "--label", "label", "--out", disk / "run", "--epochs", 1, "--quiet"
+        )
+        assert "the disk is full" in " ".join(done.stderr.split())
+        assert "Traceback" not in done.stderr
+        assert not list(disk.rglob("*.part"))
+    finally:
+        subprocess.run(["umount", disk], check=False)
+
+
+def test_a_stopped_training_says_how_it_goes_on(tmp_path):
+    words = [sys.executable, "-m", "holdfast", "fit", table(tmp_path / "t.csv", 4000), "--label", "label", "--out",
+             tmp_path / "run", "--epochs", "2000", "--method", "standard", "--quiet"]  # fmt: skip
+    process = subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    until = time.time() + 120
+    while not (tmp_path / "run" / "checkpoint" / "last.safetensors").exists() and time.time() < until:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "--resume goes on" in " ".join(said.split())
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("kind", ["date32", "timestamp"])
+def test_dates_of_any_year_are_numbers(tmp_path, kind):
+    if kind == "date32":
+        days = pa.array([datetime.date(254, 1, 1), datetime.date(9999, 12, 31), None, datetime.date(1970, 1, 2)] * 10)
+    else:
+        moments = [datetime.datetime(254, 1, 1), datetime.datetime(9999, 12, 31), None, datetime.datetime(1970, 1, 2)]
+        days = pa.array(moments * 10, type=pa.timestamp("us"))
+    pq.write_table(pa.table({"when": days, "label": ["x", "y"] * 20}), tmp_path / "t.parquet")
+    rows, _ = read(tmp_path / "t.parquet", label="label")
+    column = rows.recipe["columns"][0]
+    assert column["as"] == "number"
+    assert column["median"] == 86400
+    assert rows.x[0, 0] < rows.x[3, 0] < rows.x[1, 0]
+
+
+def test_an_archive_without_rows_is_a_sentence(tmp_path):
+    np.savez(tmp_path / "a.npz", x_train=np.zeros((0, 3)), y_train=np.zeros(0, dtype=int))
+    with pytest.raises(HoldfastError, match="holds no rows"):
+        read(tmp_path / "a.npz")

@@ -1,18 +1,13 @@
-"""Every method in two real processes: they train what one process trains.
-
-All trainings share one launch, as starting processes takes longer than training.
-"""
-
-import sys
+"""Every method in two real processes: they train what one process trains."""
 
 import pytest
 import torch
 import torch.distributed as dist
+from in_two import job_for_two, train_all
 from torch import nn
 from torch.optim import SGD
 
 from holdfast import fit
-from holdfast.fit import _fit_as_rank
 from holdfast.functional import Ramp
 from holdfast.launch import launch
 from holdfast.methods import (
@@ -83,33 +78,9 @@ def made(name):
 
 
 def job(rows, name):
-    """The job that fit would hand to two processes."""
-    caught = []
-
-    def catching(job, *_):
-        caught.append(job)
-        raise InterruptedError
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["holdfast.fit"], "_fit_in_several", catching)
-        torch.manual_seed(0)
-        net = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3))
-        settings = {"epochs": 4, "batch_size": 49, "device": "cpu", "optimizer": steep}
-        with pytest.raises(InterruptedError):
-            fit(rows, made(name), net, devices=2, **settings)
-    caught[0].random = torch.get_rng_state()
-    return caught[0]
-
-
-def train_all(jobs, progress):
-    """In each of two processes: one training after the other."""
-    done = {}
-    for name, each in jobs.items():
-        found = _fit_as_rank(each, Silent())
-        if found is not None:
-            run, _, method = found
-            done[name] = (run.net.state_dict(), method.state_dict(), run.ledger, run.history["loss"].tolist())
-    return done or None
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3))
+    return job_for_two(rows, made(name), net, epochs=4, batch_size=49, device="cpu", optimizer=steep)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +94,8 @@ def test_two_processes_train_what_one_trains(blobs, in_two, name):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3))
     run = fit(blobs, method, net, epochs=4, batch_size=49, device="cpu", optimizer=steep)
-    weights, state, ledger, losses = in_two[name]
+    weights, trained, ledger, losses = in_two[name]
+    state = trained.state_dict()
     for key, value in run.net.state_dict().items():
         torch.testing.assert_close(weights[key], value, rtol=1e-3, atol=1e-4, msg=key)
     assert state.keys() == method.state_dict().keys()

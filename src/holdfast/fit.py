@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.optim import Optimizer
 
 from holdfast import checkpoint
 from holdfast.config import RunConfig, optimizer_part, plain, rows_part, schedule_part
 from holdfast.data.held import Columns, take
 from holdfast.data.labels import Task
 from holdfast.data.rows import Rows
+from holdfast.engine import Engine, bare
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
 from holdfast.feed import Augments, Feed, usual_batch
@@ -40,12 +37,9 @@ from holdfast.run import Run
 from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.stop import STOPS
 from holdfast.stop.rule import StopRule
-from holdfast.training import Training, bare, coverage, weights_of
+from holdfast.training import Training, coverage, weights_of
 from holdfast.types import Evidence
 from holdfast.usual import NEW, MakeOptimizer, usual_for
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
 
 Watch = Callable[[int, nn.Module], Mapping[str, float]]
 
@@ -209,12 +203,12 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         size = min(size, feeding["batch_size"])
     else:  # a head on the features as they are, whatever the network that is tuned trains with
         net, optimizer, epochs, feeding = "auto", NEW.optimizer, NEW.epochs, {**feeding, "augment": None}
-    fabric = _fabric({**job.engine, "devices": 1})
+    device = Engine(**{**job.engine, "devices": 1}).device
     with torch.random.fork_rng(devices=[]), progress as bar:
         torch.manual_seed(seed + 1)
         bar.phase("second opinions")
         _, nets = networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, rows, pretrained)
-        feed = Feed(rows, device=fabric.device, **{**feeding, "batch_size": size, "seed": seed + 1})
+        feed = Feed(rows, device=device, **{**feeding, "batch_size": size, "seed": seed + 1})
         feed.weight, others = None, None if judged is None else judged.x  # labels are judged, not what rows count
         found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others)
     if rows is not job.rows or rows.weight is not None:
@@ -333,47 +327,28 @@ def _fit_as_rank(job: Job, progress: Progress) -> tuple[Run, nn.Module, Method] 
 
 
 def _prepare(job: Job) -> Training:
-    fabric, method = _fabric(job.engine), job.method
-    feed = Feed(job.rows, device=fabric.device, **job.feeding)
+    engine, method = Engine(**job.engine), job.method
+    feed = Feed(job.rows, device=engine.device, **job.feeding)
     if job.evidence is not None:
         held_out, joined = (each.to(feed.device) for each in job.evidence[:2])
         feed.evidence = job.evidence._replace(held_out=held_out, joined=joined, test=None)  # training rows alone
-    nets = [fabric.to_device(net).train() for net in job.nets]
+    nets = [engine.place(net).train() for net in job.nets]
     method.begin(nets, feed)
-    fabric.to_device(method)
+    engine.place(method)
     if job.stop is not None:
         job.stop.begin(feed)
-        fabric.to_device(job.stop)
+        engine.place(job.stop)
     own = [parameter for parameter in method.parameters() if parameter.requires_grad]
     made = job.optimizer([*(p for net in nets for p in net.parameters()), *own])
     for group in made.param_groups:
         group.setdefault("initial_lr", group["lr"])
-    wrapped: list[nn.Module] = [fabric.setup_module(net, move_to_device=False) for net in nets]
-    for part in (part for net in wrapped for part in net.modules() if isinstance(part, DistributedDataParallel)):
-        # Else each forward pass would wait for the others, and one process could not evaluate alone.
-        part.broadcast_buffers = False
+    wrapped = engine.networks(nets)
     if not feed.ranks.first:
         torch.manual_seed(job.feeding["seed"] + feed.ranks.rank)  # dropout must not strike the same units everywhere
-    optimizer = cast(Optimizer, fabric.setup_optimizers(made))
+    optimizer = engine.optimizer(made)
     ledger = Ledger(feed.y, feed.task, weight=feed.weight)
     start = weights_of(nets[0])
-    return Training(fabric, wrapped, method, job.stop, feed, optimizer, job.schedule, ledger, job.epochs, [], start)
-
-
-def _fabric(engine: dict[str, Any]) -> Fabric:
-    from lightning_fabric import Fabric  # slow to import, and only training needs it
-
-    if engine["devices"] == 1:
-        return Fabric(**engine)
-    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-
-    # Neither is news to the user: a greeting for each process that joins, and how DDP lays out a 1 x 1 gradient.
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message="Grad strides do not match bucket view")
-    # The environment that ``launch`` has set, whatever cluster this may run on.
-    fabric = Fabric(**engine, strategy="ddp", plugins=[LightningEnvironment()])
-    fabric.launch()
-    return fabric
+    return Training(engine, wrapped, method, job.stop, feed, optimizer, job.schedule, ledger, job.epochs, [], start)
 
 
 def _diverged(epoch: int, folder: RunFolder | None) -> Diverged:

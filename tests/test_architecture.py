@@ -15,9 +15,9 @@ ROOMS = [
     "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
     "usual", "method", "stack", "methods", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_folder", "run", "networks",
-    "launch", "engine", "training", "fit", "contract", "rebuild", "contrastive",
+    "launch", "cluster", "engine", "training", "fit", "contract", "rebuild", "contrastive",
     "jobs", "plots", "compare", "report", "audit", "review", "clean", "exchange", "diagnosis",
-    "adapters", "cli",
+    "adapters", "cli", "__main__",
 ]  # fmt: skip
 """Each imports only rooms before it."""
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
+from holdfast.cluster import Place
+
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
@@ -25,13 +27,14 @@ class Engine:
     ----------
     accelerator, precision: as lightning-fabric takes them.
     devices: how many processes train together, of which this is one.
+    place: where this one stands among them, where somebody else has started them.
     """
 
-    def __init__(self, accelerator: str, devices: int, precision: str) -> None:
+    def __init__(self, accelerator: str, devices: int, precision: str, place: Place | None = None) -> None:
         from lightning_fabric import Fabric  # slow to import, and only training needs it
 
-        how: dict[str, Any] = {"accelerator": accelerator, "devices": devices, "precision": precision}
-        self._fabric = Fabric(**how) if devices == 1 else _joined(how)
+        how: dict[str, Any] = {"accelerator": accelerator, "precision": precision}
+        self._fabric = Fabric(**how, devices=1) if devices == 1 else _joined(how, devices, place)
         self._bare = devices == 1 and precision == FULL
         self.device = self._fabric.device
 
@@ -59,7 +62,7 @@ class Engine:
             self._fabric.backward(loss)
 
 
-def _joined(how: dict[str, Any]) -> Fabric:
+def _joined(how: dict[str, Any], devices: int, place: Place | None) -> Fabric:
     """Fabric as one of several processes."""
     from lightning_fabric import Fabric
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
@@ -67,10 +70,48 @@ def _joined(how: dict[str, Any]) -> Fabric:
     # Neither is news to the user: a greeting for each process that joins, and how DDP lays out a 1 x 1 gradient.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message="Grad strides do not match bucket view")
-    # The environment that ``launch`` has set, whatever cluster this may run on.
-    fabric = Fabric(**how, strategy="ddp", plugins=[LightningEnvironment()])
+    # The environment that ``launch`` has set, or the place that is known, whatever cluster this may run on.
+    environment = LightningEnvironment()
+    if place is not None:
+        devices = place.neighbours
+        how = {**how, "num_nodes": place.hosts}
+        environment = _started_elsewhere(place)
+    fabric = Fabric(**how, devices=devices, strategy="ddp", plugins=[environment])
     fabric.launch()
     return fabric
+
+
+def _started_elsewhere(place: Place) -> Any:
+    """The place of a process as Fabric asks for it."""
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+
+    class Elsewhere(LightningEnvironment):
+        @property
+        def creates_processes_externally(self) -> bool:
+            return True
+
+        def world_size(self) -> int:
+            return place.count
+
+        def set_world_size(self, size: int) -> None:
+            pass  # hosts may have different numbers of processes
+
+        def global_rank(self) -> int:
+            return place.rank
+
+        def set_global_rank(self, rank: int) -> None:
+            pass
+
+        def local_rank(self) -> int:
+            return place.local
+
+        def node_rank(self) -> int:
+            return (place.rank - place.local) // place.neighbours
+
+        def teardown(self) -> None:
+            pass
+
+    return Elsewhere()
 
 
 def bare(net: nn.Module) -> nn.Module:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from holdfast import checkpoint
+from holdfast.cluster import Place, check_alike, devices_of, from_first, join, together
 from holdfast.config import RunConfig, optimizer_part, plain, rows_part, schedule_part
 from holdfast.data.held import Columns, take
 from holdfast.data.labels import Task
@@ -153,7 +154,9 @@ def fit(
     if epochs < 1:
         raise HoldfastError(f"training needs at least one epoch, not {epochs}")
     batch_size = usual.batch_size(len(rows)) if batch_size is None else batch_size
-    accelerator = check_devices(devices, strategy, device, batch_size)
+    place = join()
+    devices = devices_of(place, devices, batch_size)
+    accelerator = check_devices(devices, strategy, device, batch_size) if place is None else device
     schedule = schedule or usual.schedule
     evidence = (evidence or method.uses_evidence) and not rows.unlabelled
     torch.manual_seed(seed)
@@ -171,15 +174,20 @@ def fit(
         schedule=schedule_part(schedule), augment=plain(augment), epochs=epochs, batch_size=batch_size, seed=seed,
         precision=precision, device=device, devices=devices, strategy=strategy, workers=workers, **rows_part(rows),
     )  # fmt: skip
-    saved = None if folder is None else folder.open(config, resume=resume)
+    if place is not None:
+        check_alike("other data or settings", config.decisive(), place)
+        resume = resume or place.restarts > 0
+    saved = None if folder is None else from_first(lambda: folder.open(config, resume=resume))
     feeding = {"batch_size": batch_size, "augment": augment, "seed": seed, "workers": workers}
-    engine = {"accelerator": accelerator, "devices": devices, "precision": precision}
+    engine = {"accelerator": accelerator, "devices": devices, "precision": precision, "place": place}
     job = Job(
         rows, held_out, with_reviewed(method, rows, devices), stop, nets, optimizer, schedule, epochs, feeding, engine,
         folder, config, None, {}, tensorboard, watch, going_on=saved is not None,
     )  # fmt: skip
     if evidence:
-        job.evidence = _evidence(job, net, pretrained, progress or Silent())
+        job.evidence = from_first(lambda: _evidence(job, net, pretrained, progress or Silent()))
+    if place is not None:
+        return _fit_elsewhere(job, saved, place, progress or Silent())
     if devices > 1:
         return _fit_in_several(job, progress or Silent())
     return _finish(job, _train(job, saved, progress or Silent()))
@@ -226,9 +234,8 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
     """The loop over the epochs, in this process alone or as one of several."""
     folder, ranks = job.folder, get_ranks()
     training = _prepare(job)
-    if saved is not None and folder is not None:
+    if saved is not None:
         training.restore(saved)
-        training.start = folder.start(training.feed.device)
     elif folder is not None and ranks.first:
         folder.write_start(training.start)
     model = noise_model(training.feed.task)
@@ -314,10 +321,23 @@ def _fit_in_several(job: Job, progress: Progress) -> Run:
     return cast(Run, run)
 
 
+def _fit_elsewhere(job: Job, saved: dict[str, Any] | None, place: Place, progress: Progress) -> Run:
+    """Train as one of several processes that somebody else has started; the first alone writes and speaks."""
+    try:
+        with together(place):
+            training = _train(job, saved, progress if place.first else Silent())
+    except Died as error:
+        kept = _kept(job.folder) if place.first else "the first process has what was kept"
+        raise Died(f"{error}; {kept}") from None
+    if not place.first:
+        job.folder = None
+    return _finish(job, training)
+
+
 def _fit_as_rank(job: Job, progress: Progress) -> tuple[Run, nn.Module, Method] | None:
     if job.random is not None:
         torch.set_rng_state(job.random)
-    saved = checkpoint.load(job.folder.checkpoint) if job.folder is not None and job.going_on else None
+    saved = job.folder.saved() if job.folder is not None and job.going_on else None
     training = _train(job, saved, progress)
     if not get_ranks().first:
         return None

@@ -163,6 +163,7 @@ class Training:
         self.time = state["time"]
         self.stopped = state["stopped"]
         self.best = state["best"]
+        self.start = {name: value.to(self.feed.device) for name, value in state["start"].items()}
         self.feed.generator.set_state(state["shuffle"])
         states = state["random"] if isinstance(state["random"], list) else [state["random"]]
         # Going on with more processes than before, the further ones share states.

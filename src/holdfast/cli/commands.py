@@ -24,6 +24,7 @@ from holdfast.cli.report import report
 from holdfast.cli.review import review
 from holdfast.cli.select import select
 from holdfast.cli.take_in import take_in
+from holdfast.cluster import speaks
 from holdfast.errors import HoldfastError
 from holdfast.version import __version__
 
@@ -62,7 +63,8 @@ def main() -> None:
     try:
         app()
     except HoldfastError as error:
-        Console(stderr=True).print(f"[bold red]holdfast:[/bold red] {error}", highlight=False, soft_wrap=True)
+        if speaks(error):
+            Console(stderr=True).print(f"[bold red]holdfast:[/bold red] {error}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         Console(stderr=True).print("stopped; --resume goes on from the last epoch")

@@ -12,6 +12,7 @@ import typer
 from holdfast.cli import options as o
 from holdfast.cli.config_file import take_options
 from holdfast.cli.settings import owned
+from holdfast.cluster import from_first, join
 from holdfast.config import RunConfig
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
@@ -118,6 +119,10 @@ def fit(
     Example: [bold]holdfast fit people.csv --label income --out run/[/bold]
     """
     o.set_threads(threads)
+    place = join()
+    if place is not None:
+        resume, quiet = resume or place.restarts > 0, quiet or not place.first
+        o.console.quiet = not place.first
     bar = partial(o.encoding_bar, quiet)
     where = {
         "out": out, "resume": resume, "device": device, "devices": devices, "strategy": strategy,
@@ -145,7 +150,7 @@ def fit(
         make = o.method_named(method, settings[method])
         net, encoder = o.net_and_encoder(net, plain=pretrained is not None or augment is True, tune=tune)
         if resume and encoder == "auto":
-            encoder = _encoder_before(out)
+            encoder = from_first(lambda: _encoder_before(out))
         source = Source.at(
             data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
             image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
@@ -166,6 +171,8 @@ def fit(
     o.say_read(rows)
     o.say_encoder(rows)
     run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
+    if place is not None and not place.first:
+        return
     metric = "accuracy" if rows.classes is not None else "R2"
     curves({title: [run.history]}, out / "curves.png", title=f"{Path(source.path).name}, {title}", metric=metric)
     _summary(run, rows, out, metric)

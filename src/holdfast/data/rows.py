@@ -142,9 +142,8 @@ class Rows:
         held = self.x if self.content is None else self.content
         for part in (self.y, held, self.weight):
             if isinstance(part, Tensor):
-                digest.update(
-                    part.contiguous().view(-1).numpy()
-                )  # the memory itself: a copy takes longer than the rest
+                # The memory itself: a copy takes as long as the digest.
+                digest.update(part.contiguous().view(-1).numpy().data)
         return digest.hexdigest()[:16]
 
     def take(self, index: Tensor) -> Rows:

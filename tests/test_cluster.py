@@ -138,18 +138,34 @@ def start(words, *, before=(), processes=2, pause=0.0, timeout=60, **settings):
     options = [f"--{name}={value}" for name, value in given.items()]
     environment = {**os.environ, "PAUSE": str(pause), "HOLDFAST_TIMEOUT": str(timeout), "OMP_NUM_THREADS": "1"}
     command = [*before, sys.executable, "-m", "torch.distributed.run", *options, "-m", "holdfast", *words]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command, cwd=Path(__file__).parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+    STARTED.append(process)
+    return process
+
+
+STARTED = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on():
+    """What a test that failed has started."""
+    yield
+    while STARTED:
+        end(STARTED.pop(), 0.01)
 
 
 def end(process, seconds=240):
     try:
         return process.communicate(timeout=seconds)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+    except subprocess.TimeoutExpired:
+        for worker in workers_of(process.pid):
+            os.kill(worker, signal.SIGKILL)
+        process.kill()
+        return process.communicate()
+    except ValueError:  # it was ended before
+        return "", ""
 
 
 def epochs_done(out):
@@ -294,15 +310,15 @@ def test_a_host_that_is_cut_off_ends_the_run_and_it_goes_on_to_the_same_weights(
     """The second host sees another disk, on which the run never was."""
     outs = [tmp_path / "run", tmp_path / "elsewhere"]
     with two_hosts() as (hosts, cable):
-        processes = start_on(hosts, lambda rank: fit_words(table, outs[rank]), pause=0.15, timeout=8)
+        processes = start_on(hosts, lambda rank: fit_words(table, outs[rank]), pause=0.15, timeout=25)
         await_epoch(outs[0], 2, *processes)
         cable("down")
         cut = time.monotonic()
-        _, errors = end(processes[0], 90)
+        _, errors = end(processes[0], 120)
         took = time.monotonic() - cut
-        end(processes[1], 90)
+        end(processes[1], 120)
         done = epochs_done(outs[0])
-        assert took < 60
+        assert took < 100  # gloo by itself would wait for half an hour
         assert "has lost another: it died, or its host cannot be reached" in errors
         assert f"the checkpoint of epoch {done} is whole" in errors
         assert 2 <= done < EPOCHS

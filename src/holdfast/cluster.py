@@ -26,7 +26,8 @@ Made = TypeVar("Made")
 Store = Any  # of torch.distributed, which not every build of torch has
 
 PATIENCE = 300.0
-"""Seconds that a process waits for the others, unless the environment variable HOLDFAST_TIMEOUT says otherwise."""
+"""Seconds that a process waits for the others, unless the environment variable HOLDFAST_TIMEOUT says otherwise; for
+them to come at all it never waits less."""
 BEAT = 1.0
 """Seconds between two signs of life of the first process while the others wait for what it alone does."""
 BROKEN = ("gloo", "connection", "socket", "timed out", "nccl")
@@ -144,20 +145,23 @@ def join() -> Place | None:
     from torch.distributed.distributed_c10d import PrefixStore
     from torch.distributed.rendezvous import rendezvous
 
-    wait = timedelta(seconds=patience())
+    wait, coming = timedelta(seconds=patience()), timedelta(seconds=max(patience(), PATIENCE))
     os.environ |= {"MASTER_ADDR": place.address, "MASTER_PORT": str(place.port), **interface_towards(place.address)}
     try:
-        store, _, _ = next(iter(rendezvous("env://", place.rank, place.count, timeout=wait)))
+        store, _, _ = next(iter(rendezvous("env://", place.rank, place.count, timeout=coming)))
+        own = PrefixStore(f"holdfast-{place.restarts}", store)  # the store may outlive a start
+        own.set(f"come-{place.rank}", "1")
+        own.wait([f"come-{rank}" for rank in range(place.count)], coming)
         if not dist.is_initialized():  # a script may have done so
             backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-            group = PrefixStore(f"group-{place.restarts}", store)  # the store may outlive a start
+            group = PrefixStore("group", own)
             dist.init_process_group(backend, store=group, rank=place.rank, world_size=place.count, timeout=wait)
     except (RuntimeError, OSError) as error:
         raise Died(
             f"process {place.rank + 1} of {place.count} did not meet the others at {place.address}:{place.port} within "
-            f"{wait.seconds} seconds ({_short(error)}); see that {place.starter} has started all of them"
+            f"{coming.seconds} seconds ({_short(error)}); see that {place.starter} has started all of them"
         ) from None
-    _place, _store = place, PrefixStore(f"holdfast-{place.restarts}", store)
+    _place, _store = place, own
     return place
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,6 +38,7 @@ from holdfast.run import Run
 from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.stop import STOPS
 from holdfast.stop.rule import StopRule
+from holdfast.trackers import Tracker, opened, trackers_of
 from holdfast.training import Training, coverage, weights_of
 from holdfast.types import Evidence
 from holdfast.usual import NEW, MakeOptimizer, usual_for
@@ -64,7 +65,7 @@ class Job:
     evidence: Evidence | None
     asking: dict[str, float]
     """Seconds that the evidence took."""
-    tensorboard: bool
+    trackers: list[Tracker]
     watch: Watch | None
     going_on: bool = False
     random: torch.Tensor | None = None
@@ -102,6 +103,7 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     tensorboard: bool = False,
+    trackers: Sequence[Tracker | str] = (),
     progress: Progress | None = None,
     watch: Watch | None = None,
 ) -> Run:
@@ -137,6 +139,8 @@ def fit(
     strategy: "ddp" (distributed data parallel), or "auto", which is ddp where there are several devices.
     out: folder for the run: settings, history, ledger, model, and a checkpoint after each epoch. None keeps nothing.
     resume: go on from the checkpoint in ``out``, bit for bit as if never stopped; starts where there is none.
+    trackers: where the figures of each epoch go too (``holdfast.trackers``), or their names: "csv", "tensorboard",
+        "mlflow", "wandb", each perhaps with a file, folder, experiment or project after a colon.
     watch: called after each epoch with its number and the predicting network; its values join the history.
 
     Returns
@@ -180,9 +184,10 @@ def fit(
     saved = None if folder is None else from_first(lambda: folder.open(config, resume=resume))
     feeding = {"batch_size": batch_size, "augment": augment, "seed": seed, "workers": workers}
     engine = {"accelerator": accelerator, "devices": devices, "precision": precision, "place": place}
+    tracked = trackers_of((*trackers, "tensorboard") if tensorboard else trackers)
     job = Job(
         rows, held_out, with_reviewed(method, rows, devices), stop, nets, optimizer, schedule, epochs, feeding, engine,
-        folder, config, None, {}, tensorboard, watch, going_on=saved is not None,
+        folder, config, None, {}, tracked, watch, going_on=saved is not None,
     )  # fmt: skip
     if evidence:
         job.evidence = from_first(lambda: _evidence(job, net, pretrained, progress or Silent()))
@@ -239,8 +244,8 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
     elif folder is not None and ranks.first:
         folder.write_start(training.start)
     model = noise_model(training.feed.task)
-    writer = _tensorboard(folder, len(training.history)) if job.tensorboard and ranks.first else None
-    with progress as bar:
+    out, trackers = None if folder is None else folder.path, job.trackers if ranks.first else []
+    with progress as bar, opened(trackers, asdict(job.config), out, len(training.history)) as log:
         for epoch in range(len(training.history), job.epochs):
             if training.stopped:
                 break
@@ -254,7 +259,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
             if epoch == 0:
                 seconds = {name: value + job.asking.get(name, 0.0) for name, value in seconds.items()}
             line = {"epoch": float(epoch), "loss": loss, **coverage(plan, job.rows, model), **seconds}
-            line |= judged
+            line |= {**judged, **job.method.figures()}
             if job.held_out is not None:
                 line |= training.test_scores(job.held_out)
             if job.watch is not None and ranks.first:
@@ -264,11 +269,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
             state = None if folder is None else training.state()
             if folder is not None and state is not None and ranks.first:
                 folder.keep(state, training.history)
-            if writer is not None:
-                for name, value in line.items():
-                    writer.add_scalar(name, value, epoch)
-    if writer is not None:
-        writer.close()
+            log(line, epoch)
     return training
 
 
@@ -383,13 +384,3 @@ def _kept(folder: RunFolder | None) -> str:
         return f"no epoch was finished; pass --resume to begin again in {folder.path}"
     done = len(checkpoint.load(folder.checkpoint)["history"])
     return f"the checkpoint of epoch {done} is whole ({folder.checkpoint}); pass --resume to go on from there"
-
-
-def _tensorboard(folder: RunFolder | None, done: int) -> Any:
-    if folder is None:
-        raise HoldfastError("TensorBoard logs need a folder; pass out")
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise HoldfastError("TensorBoard is not installed; pip install 'holdfast[tensorboard]'") from None
-    return SummaryWriter(str(folder.path / "tensorboard"), purge_step=done)

@@ -31,7 +31,20 @@ from holdfast.run_folder import RunFolder
 from holdfast.stop import STOPS
 from holdfast.usual import usual_for
 
-BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data"}
+BESIDE = {
+    "config",
+    "out",
+    "resume",
+    "device",
+    "devices",
+    "strategy",
+    "threads",
+    "quiet",
+    "tensorboard",
+    "net",
+    "data",
+    "track",
+}
 """Options that go together with --config."""
 
 
@@ -101,6 +114,14 @@ def fit(
     threads: o.Threads = 0,
     resume: o.Resume = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard logs too.")] = False,
+    track: Annotated[
+        list[str],
+        typer.Option(
+            help="Where the figures of each epoch go too: csv[:FILE], tensorboard[:FOLDER], mlflow[:EXPERIMENT], "
+            "wandb[:PROJECT]; may be repeated.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     missing: o.Drop = o.Missing.error,
     truth: Annotated[str | None, typer.Option(help="Column of true labels, only to measure with.")] = None,
     delimiter: o.Delimiter = None,
@@ -126,7 +147,7 @@ def fit(
     bar = partial(o.encoding_bar, quiet)
     where = {
         "out": out, "resume": resume, "device": device, "devices": devices, "strategy": strategy,
-        "tensorboard": tensorboard,
+        "tensorboard": tensorboard, "trackers": track,
     }  # fmt: skip
     if config is not None:
         _check_beside(ctx)

@@ -14,7 +14,7 @@ ROOMS = [
     "errors", "types", "version", "ranks", "files", "spreadsheet", "progress", "configurable", "settings", "registry",
     "trackers",
     "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
-    "usual", "method", "stack", "methods", "stop", "reviewed", "evidence",
+    "usual", "method", "stack", "methods", "losses", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_folder", "run", "networks",
     "launch", "cluster", "engine", "training", "fit", "contract", "rebuild", "contrastive",
     "jobs", "plots", "compare", "report", "audit", "review", "clean", "exchange", "diagnosis",

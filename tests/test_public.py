@@ -39,6 +39,7 @@ def test_the_entries_at_the_root():
         "compare",
         "find_label_issues",
         "fit",
+        "losses",
         "methods",
         "read",
         "robust_mean",

@@ -62,3 +62,14 @@ def test_r2_averages_over_targets():
     assert task.score(output, y) == pytest.approx(0.678571, abs=1e-5)
     assert task.score(y, y) == 1.0
     assert Regression(1).score(torch.ones(3, 1), torch.ones(3, 1)) == 1.0
+
+
+@pytest.mark.parametrize("task", [Classification(3), Regression(3)])
+def test_what_is_seen_at_once_is_what_each_question_answers(task, logits, labels):
+    y = labels if isinstance(task, Classification) else logits.flip(0)
+    seen = task.seen(logits, y)
+    torch.testing.assert_close(seen.expected, task.expected(logits))
+    assert torch.equal(seen.prediction, task.predict(logits))
+    torch.testing.assert_close(seen.loss, task.losses(logits, y))
+    torch.testing.assert_close(seen.margin, task.margins(logits, y))
+    torch.testing.assert_close(seen.gradient, task.gradients(logits, y).norm(dim=1))

@@ -5,7 +5,7 @@ Methods are in ``holdfast.methods`` and stop rules in ``holdfast.stop``; both ca
 
 from typing import Any
 
-from holdfast import methods, stop
+from holdfast import losses, methods, stop
 from holdfast.audit import check
 from holdfast.clean import clean
 from holdfast.compare import compare
@@ -49,6 +49,7 @@ __all__ = [
     "compare",
     "find_label_issues",
     "fit",
+    "losses",
     "methods",
     "read",
     "robust_mean",

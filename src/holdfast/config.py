@@ -110,6 +110,10 @@ class RunConfig:
             source_of(made.source)
         return made
 
+    def decisive(self) -> str:
+        """What decides what is trained, as text to compare."""
+        return json.dumps({name: value for name, value in asdict(self).items() if name not in WHEREVER})
+
     def differences(self, other: RunConfig) -> Iterator[str]:
         """What would train otherwise, in words: a setting, its value here, and its value there."""
         here, there = (json.loads(config.to_json()) for config in (self, other))

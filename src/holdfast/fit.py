@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
-import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.optim import Optimizer
 
 from holdfast import checkpoint
+from holdfast.cluster import Place, check_alike, devices_of, from_first, join, together
 from holdfast.config import RunConfig, optimizer_part, plain, rows_part, schedule_part
 from holdfast.data.held import Columns, take
 from holdfast.data.labels import Task
 from holdfast.data.rows import Rows
+from holdfast.engine import Engine, bare
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
 from holdfast.feed import Augments, Feed, usual_batch
@@ -40,12 +38,10 @@ from holdfast.run import Run
 from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.stop import STOPS
 from holdfast.stop.rule import StopRule
-from holdfast.training import Training, bare, coverage, weights_of
+from holdfast.trackers import Tracker, opened, trackers_of
+from holdfast.training import Training, coverage, weights_of
 from holdfast.types import Evidence
 from holdfast.usual import NEW, MakeOptimizer, usual_for
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
 
 Watch = Callable[[int, nn.Module], Mapping[str, float]]
 
@@ -69,7 +65,7 @@ class Job:
     evidence: Evidence | None
     asking: dict[str, float]
     """Seconds that the evidence took."""
-    tensorboard: bool
+    trackers: list[Tracker]
     watch: Watch | None
     going_on: bool = False
     random: torch.Tensor | None = None
@@ -107,6 +103,7 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     tensorboard: bool = False,
+    trackers: Sequence[Tracker | str] = (),
     progress: Progress | None = None,
     watch: Watch | None = None,
 ) -> Run:
@@ -142,6 +139,8 @@ def fit(
     strategy: "ddp" (distributed data parallel), or "auto", which is ddp where there are several devices.
     out: folder for the run: settings, history, ledger, model, and a checkpoint after each epoch. None keeps nothing.
     resume: go on from the checkpoint in ``out``, bit for bit as if never stopped; starts where there is none.
+    trackers: where the figures of each epoch go too (``holdfast.trackers``), or their names: "csv", "tensorboard",
+        "mlflow", "wandb", each perhaps with a file, folder, experiment or project after a colon.
     watch: called after each epoch with its number and the predicting network; its values join the history.
 
     Returns
@@ -159,7 +158,9 @@ def fit(
     if epochs < 1:
         raise HoldfastError(f"training needs at least one epoch, not {epochs}")
     batch_size = usual.batch_size(len(rows)) if batch_size is None else batch_size
-    accelerator = check_devices(devices, strategy, device, batch_size)
+    place = join()
+    devices = devices_of(place, devices, batch_size)
+    accelerator = check_devices(devices, strategy, device, batch_size) if place is None else device
     schedule = schedule or usual.schedule
     evidence = (evidence or method.uses_evidence) and not rows.unlabelled
     torch.manual_seed(seed)
@@ -177,15 +178,21 @@ def fit(
         schedule=schedule_part(schedule), augment=plain(augment), epochs=epochs, batch_size=batch_size, seed=seed,
         precision=precision, device=device, devices=devices, strategy=strategy, workers=workers, **rows_part(rows),
     )  # fmt: skip
-    saved = None if folder is None else folder.open(config, resume=resume)
+    if place is not None:
+        check_alike("other data or settings", config.decisive(), place)
+        resume = resume or place.restarts > 0
+    saved = None if folder is None else from_first(lambda: folder.open(config, resume=resume))
     feeding = {"batch_size": batch_size, "augment": augment, "seed": seed, "workers": workers}
-    engine = {"accelerator": accelerator, "devices": devices, "precision": precision}
+    engine = {"accelerator": accelerator, "devices": devices, "precision": precision, "place": place}
+    tracked = trackers_of((*trackers, "tensorboard") if tensorboard else trackers)
     job = Job(
         rows, held_out, with_reviewed(method, rows), stop, nets, optimizer, schedule, epochs, feeding, engine,
-        folder, config, None, {}, tensorboard, watch, going_on=saved is not None,
+        folder, config, None, {}, tracked, watch, going_on=saved is not None,
     )  # fmt: skip
     if evidence:
-        job.evidence = _evidence(job, net, pretrained, progress or Silent())
+        job.evidence = from_first(lambda: _evidence(job, net, pretrained, progress or Silent()))
+    if place is not None:
+        return _fit_elsewhere(job, saved, place, progress or Silent())
     if devices > 1:
         return _fit_in_several(job, progress or Silent())
     return _finish(job, _train(job, saved, progress or Silent()))
@@ -209,12 +216,12 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         size = min(size, feeding["batch_size"])
     else:  # a head on the features as they are, whatever the network that is tuned trains with
         net, optimizer, epochs, feeding = "auto", NEW.optimizer, NEW.epochs, {**feeding, "augment": None}
-    fabric = _fabric({**job.engine, "devices": 1})
+    device = Engine(**{**job.engine, "devices": 1}).device
     with torch.random.fork_rng(devices=[]), progress as bar:
         torch.manual_seed(seed + 1)
         bar.phase("second opinions")
         _, nets = networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, rows, pretrained)
-        feed = Feed(rows, device=fabric.device, **{**feeding, "batch_size": size, "seed": seed + 1})
+        feed = Feed(rows, device=device, **{**feeding, "batch_size": size, "seed": seed + 1})
         feed.weight, others = None, None if judged is None else judged.x  # labels are judged, not what rows count
         found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others)
     if rows is not job.rows or rows.weight is not None:
@@ -232,14 +239,13 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
     """The loop over the epochs, in this process alone or as one of several."""
     folder, ranks = job.folder, get_ranks()
     training = _prepare(job)
-    if saved is not None and folder is not None:
+    if saved is not None:
         training.restore(saved)
-        training.start = folder.start(training.feed.device)
     elif folder is not None and ranks.first:
         folder.write_start(training.start)
     model = noise_model(training.feed.task)
-    writer = _tensorboard(folder, len(training.history)) if job.tensorboard and ranks.first else None
-    with progress as bar:
+    out, trackers = None if folder is None else folder.path, job.trackers if ranks.first else []
+    with progress as bar, opened(trackers, asdict(job.config), out, len(training.history)) as log:
         for epoch in range(len(training.history), job.epochs):
             if training.stopped:
                 break
@@ -253,7 +259,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
             if epoch == 0:
                 seconds = {name: value + job.asking.get(name, 0.0) for name, value in seconds.items()}
             line = {"epoch": float(epoch), "loss": loss, **coverage(plan, job.rows, model), **seconds}
-            line |= judged
+            line |= {**judged, **job.method.figures()}
             if job.held_out is not None:
                 line |= training.test_scores(job.held_out)
             if job.watch is not None and ranks.first:
@@ -263,11 +269,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
             state = None if folder is None else training.state()
             if folder is not None and state is not None and ranks.first:
                 folder.keep(state, training.history)
-            if writer is not None:
-                for name, value in line.items():
-                    writer.add_scalar(name, value, epoch)
-    if writer is not None:
-        writer.close()
+            log(line, epoch)
     return training
 
 
@@ -318,10 +320,23 @@ def _fit_in_several(job: Job, progress: Progress) -> Run:
     return cast(Run, run)
 
 
+def _fit_elsewhere(job: Job, saved: dict[str, Any] | None, place: Place, progress: Progress) -> Run:
+    """Train as one of several processes that somebody else has started; the first alone writes and speaks."""
+    try:
+        with together(place):
+            training = _train(job, saved, progress if place.first else Silent())
+    except Died as error:
+        kept = _kept(job.folder) if place.first else "the first process has what was kept"
+        raise Died(f"{error}; {kept}") from None
+    if not place.first:
+        job.folder = None
+    return _finish(job, training)
+
+
 def _fit_as_rank(job: Job, progress: Progress) -> tuple[Run, nn.Module, Method] | None:
     if job.random is not None:
         torch.set_rng_state(job.random)
-    saved = checkpoint.load(job.folder.checkpoint) if job.folder is not None and job.going_on else None
+    saved = job.folder.saved() if job.folder is not None and job.going_on else None
     training = _train(job, saved, progress)
     if not get_ranks().first:
         return None
@@ -331,47 +346,28 @@ def _fit_as_rank(job: Job, progress: Progress) -> tuple[Run, nn.Module, Method] 
 
 
 def _prepare(job: Job) -> Training:
-    fabric, method = _fabric(job.engine), job.method
-    feed = Feed(job.rows, device=fabric.device, **job.feeding)
+    engine, method = Engine(**job.engine), job.method
+    feed = Feed(job.rows, device=engine.device, **job.feeding)
     if job.evidence is not None:
         held_out, joined = (each.to(feed.device) for each in job.evidence[:2])
         feed.evidence = job.evidence._replace(held_out=held_out, joined=joined, test=None)  # training rows alone
-    nets = [fabric.to_device(net).train() for net in job.nets]
+    nets = [engine.place(net).train() for net in job.nets]
     method.begin(nets, feed)
-    fabric.to_device(method)
+    engine.place(method)
     if job.stop is not None:
         job.stop.begin(feed)
-        fabric.to_device(job.stop)
+        engine.place(job.stop)
     own = [parameter for parameter in method.parameters() if parameter.requires_grad]
     made = job.optimizer([*(p for net in nets for p in net.parameters()), *own])
     for group in made.param_groups:
         group.setdefault("initial_lr", group["lr"])
-    wrapped: list[nn.Module] = [fabric.setup_module(net, move_to_device=False) for net in nets]
-    for part in (part for net in wrapped for part in net.modules() if isinstance(part, DistributedDataParallel)):
-        # Else each forward pass would wait for the others, and one process could not evaluate alone.
-        part.broadcast_buffers = False
+    wrapped = engine.networks(nets)
     if not feed.ranks.first:
         torch.manual_seed(job.feeding["seed"] + feed.ranks.rank)  # dropout must not strike the same units everywhere
-    optimizer = cast(Optimizer, fabric.setup_optimizers(made))
+    optimizer = engine.optimizer(made)
     ledger = Ledger(feed.y, feed.task, weight=feed.weight)
     start = weights_of(nets[0])
-    return Training(fabric, wrapped, method, job.stop, feed, optimizer, job.schedule, ledger, job.epochs, [], start)
-
-
-def _fabric(engine: dict[str, Any]) -> Fabric:
-    from lightning_fabric import Fabric  # slow to import, and only training needs it
-
-    if engine["devices"] == 1:
-        return Fabric(**engine)
-    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-
-    # Neither is news to the user: a greeting for each process that joins, and how DDP lays out a 1 x 1 gradient.
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message="Grad strides do not match bucket view")
-    # The environment that ``launch`` has set, whatever cluster this may run on.
-    fabric = Fabric(**engine, strategy="ddp", plugins=[LightningEnvironment()])
-    fabric.launch()
-    return fabric
+    return Training(engine, wrapped, method, job.stop, feed, optimizer, job.schedule, ledger, job.epochs, [], start)
 
 
 def _diverged(epoch: int, folder: RunFolder | None) -> Diverged:
@@ -386,13 +382,3 @@ def _kept(folder: RunFolder | None) -> str:
         return f"no epoch was finished; pass --resume to begin again in {folder.path}"
     done = len(checkpoint.load(folder.checkpoint)["history"])
     return f"the checkpoint of epoch {done} is whole ({folder.checkpoint}); pass --resume to go on from there"
-
-
-def _tensorboard(folder: RunFolder | None, done: int) -> Any:
-    if folder is None:
-        raise HoldfastError("TensorBoard logs need a folder; pass out")
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise HoldfastError("TensorBoard is not installed; pip install 'holdfast[tensorboard]'") from None
-    return SummaryWriter(str(folder.path / "tensorboard"), purge_step=done)

@@ -97,25 +97,19 @@ class Ledger:
 
     @torch.no_grad()
     def _take(self, index: Tensor, output: Tensor) -> None:
-        y, output = self._y[index], output.float()
-        expected, prediction = self._task.expected(output), self._task.predict(output)
-        values = torch.stack(
-            [
-                self._task.losses(output, y),
-                self._task.margins(output, y),
-                self._task.gradients(output, y).norm(dim=1),
-            ],
-            dim=1,
-        )
-        if prediction.dim() == 1:
-            self._count_changes(index, prediction)
+        y = self._y[index]
+        seen = self._task.seen(output.float(), y)
+        classes = seen.prediction.dim() == 1
+        if classes:
+            self._count_changes(index, seen.prediction)
         self.seen.index_add_(0, index, torch.ones_like(index))
+        values = torch.stack([seen.loss, seen.margin, seen.gradient], dim=1)
         self.sums[:, 1:].index_add_(0, index, values.double())
-        self.against.index_add_(0, index, (~self._model.agrees(expected, y)).long())
-        self.expected.index_add_(0, index, expected)
-        self.prediction[index] = prediction
-        if prediction.dim() == 1:
-            self.probability[index] = expected.amax(1)
+        self.against.index_add_(0, index, (~self._model.agrees(seen.expected, y)).long())
+        self.expected.index_add_(0, index, seen.expected)
+        self.prediction[index] = seen.prediction
+        if classes:
+            self.probability[index] = seen.expected.amax(1)
 
     def _count_changes(self, index: Tensor, prediction: Tensor) -> None:
         """Compare each prediction with the one before it, which may wait in the same buffer."""

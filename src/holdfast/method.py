@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -86,6 +86,10 @@ class Method(Configurable):
     def predictor(self, nets: Nets) -> nn.Module:
         """The network that predicts: evaluated, saved and returned."""
         return nets[0]
+
+    def figures(self) -> Mapping[str, float]:
+        """Numbers of its own for the history, at the end of an epoch."""
+        return {}
 
     def check_task(self, task: Task) -> None:
         """Refuse rows that it is not for."""

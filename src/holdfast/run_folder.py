@@ -87,13 +87,19 @@ class RunFolder:
                     f"cannot resume: the run in {self.path} was started with {'; '.join(differing)}; "
                     "go on with the same, or train into another folder"
                 )
-            return checkpoint.load(self.checkpoint) if self.checkpoint.exists() else None
+            return self.saved()
         if self.path.is_dir() and any(p for p in self.path.iterdir() if not p.name.startswith(".")):
             raise HoldfastError(f"{self.path} is not empty and holds no run; choose another folder")
         if self.path.exists() and not self.path.is_dir():
             raise HoldfastError(f"{self.path} is a file; choose a folder")
         write_text(self.path / "run.json", config.to_json())
         return None
+
+    def saved(self) -> dict[str, Any] | None:
+        """The state to go on from, with the weights that the training began with; None where no epoch has ended."""
+        if not self.checkpoint.exists():
+            return None
+        return {**checkpoint.load(self.checkpoint), "start": self.start()}
 
     def write_evidence(self, evidence: Evidence) -> None:
         """What other networks say of each row; a run that goes on needs it again."""
@@ -112,8 +118,8 @@ class RunFolder:
         """The weights that training began with."""
         write_tensors(self.path / START, weights)
 
-    def start(self, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-        return {name: value.to(device) for name, value in read_tensors(self.path / START)[0].items()}
+    def start(self) -> dict[str, Tensor]:
+        return read_tensors(self.path / START)[0]
 
     def keep(self, state: dict[str, Any], history: list[dict[str, float]]) -> None:
         """After an epoch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -80,6 +80,9 @@ class Stack(Method):
     def after_step(self, nets: Nets) -> None:
         for member in self.parts():
             member.after_step(nets)
+
+    def figures(self) -> Mapping[str, float]:
+        return {name: value for member in self.parts() for name, value in member.figures().items()}
 
     def predictor(self, nets: Nets) -> nn.Module:
         return self.parts()[self._predicting].predictor(nets)

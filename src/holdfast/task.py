@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
+
+
+class Seen(NamedTuple):
+    """What outputs say of their rows, against given labels."""
+
+    expected: Tensor
+    """(B, q)."""
+    prediction: Tensor
+    """(B,) classes, or (B, q) values."""
+    loss: Tensor
+    """(B,)."""
+    margin: Tensor
+    """(B,)."""
+    gradient: Tensor
+    """(B,) the length of the gradient of each loss at the output."""
 
 
 class Task(ABC):
@@ -47,6 +62,14 @@ class Task(ABC):
     @abstractmethod
     def margins(self, output: Tensor, y: Tensor) -> Tensor:
         """(B,) how far the output leans towards the label, negative where it leans away."""
+
+    @torch.no_grad()
+    def seen(self, output: Tensor, y: Tensor) -> Seen:
+        """All of it at once, for rows and their given labels."""
+        return Seen(
+            self.expected(output), self.predict(output), self.losses(output, y), self.margins(output, y),
+            self.gradients(output, y).norm(dim=1),
+        )  # fmt: skip
 
     @abstractmethod
     def score(self, predicted: Tensor, y: Tensor) -> float:
@@ -87,6 +110,17 @@ class Classification(Task):
         label = (y.argmax(1) if y.is_floating_point() else y)[:, None]
         others = output.scatter(1, label, -torch.inf)
         return output.gather(1, label)[:, 0] - others.amax(1)
+
+    @torch.no_grad()
+    def seen(self, output: Tensor, y: Tensor) -> Seen:
+        # A column for each row: torch works along rows of ten numbers one by one, and across columns on many at once.
+        columns, label = output.t().contiguous(), y[None]
+        logs = columns.log_softmax(0)
+        expected = logs.exp()
+        margin = columns.gather(0, label)[0] - columns.scatter(0, label, -torch.inf).amax(0)
+        residual = expected.scatter_add(0, label, -torch.ones_like(expected[:1]))
+        gradient = residual.square().sum(0).sqrt()
+        return Seen(expected.t().contiguous(), self.predict(output), -logs.gather(0, label)[0], margin, gradient)
 
     def score(self, predicted: Tensor, y: Tensor) -> float:
         return float((predicted == y).double().mean())

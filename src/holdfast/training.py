@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from holdfast import checkpoint
 from holdfast.data.rows import Rows
+from holdfast.engine import Engine, bare
 from holdfast.feed import Feed, outputs_of
 from holdfast.functional.schedules import Schedule
 from holdfast.ledger import Ledger
@@ -23,15 +24,12 @@ from holdfast.noise_model import NoiseModel
 from holdfast.stop.rule import StopRule
 from holdfast.types import Epoch, Plan
 
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
 
 @dataclass
 class Training:
     """All that changes while a network trains, and how to save it."""
 
-    fabric: Fabric
+    engine: Engine
     nets: list[nn.Module]
     method: Method
     stop: StopRule | None
@@ -118,7 +116,7 @@ class Training:
     def _backward(self, loss: Tensor, scale: Tensor | None = None) -> None:
         """The backward pass, scaled where rows weigh more or less than others, and what DDP leaves to each process:
         gradients of the method's own parameters, and running statistics."""
-        self.fabric.backward(loss if scale is None else loss * scale)
+        self.engine.backward(loss if scale is None else loss * scale)
         ranks = self.feed.ranks
         if ranks.count == 1:
             return
@@ -165,6 +163,7 @@ class Training:
         self.time = state["time"]
         self.stopped = state["stopped"]
         self.best = state["best"]
+        self.start = {name: value.to(self.feed.device) for name, value in state["start"].items()}
         self.feed.generator.set_state(state["shuffle"])
         states = state["random"] if isinstance(state["random"], list) else [state["random"]]
         # Going on with more processes than before, the further ones share states.
@@ -185,11 +184,6 @@ def distance_from(start: dict[str, Tensor], net: nn.Module) -> float:
     pairs = [(p.detach(), start[name]) for name, p in net.named_parameters() if name in start]
     gone = sum(float((now - then).double().square().sum()) for now, then in pairs)
     return math.sqrt(gone / max(sum(float(then.double().square().sum()) for _, then in pairs), 1e-300))
-
-
-def bare(net: nn.Module) -> nn.Module:
-    """The network itself, without the wrapper that the engine has put around it."""
-    return cast(nn.Module, getattr(net, "module", net))
 
 
 def coverage(plan: Plan | None, rows: Rows, model: NoiseModel) -> dict[str, float]:

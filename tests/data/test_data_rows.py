@@ -1,3 +1,4 @@
+import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -135,3 +136,29 @@ def test_the_training_rows_decide_for_the_test_rows() -> None:
 def test_no_class_is_called_nan_or_infinity(gap: float) -> None:
     with pytest.raises(HoldfastError, match=r"1 row \(1\) have a NaN or infinite target"):
         as_rows(pair(np.array([0.0, gap, 1.0])))
+
+
+def test_infinities_that_cancel_are_found_and_large_numbers_pass() -> None:
+    x = torch.zeros(4, 2)
+    x[1, 0], x[3, 1] = torch.inf, -torch.inf
+    with pytest.raises(HoldfastError, match=r"2 rows \(1, 3\) hold NaN or infinite"):
+        Rows(x, torch.arange(4) % 2, ("a", "b"))
+    large = Rows(torch.full((4, 2), 3e38), torch.arange(4) % 2, ("a", "b"))  # whose sum is infinite
+    assert len(large) == 4
+
+
+def test_a_fingerprint_is_of_the_bytes_however_they_lie_in_memory() -> None:
+    x = torch.arange(12.0).reshape(3, 4)
+    y = torch.tensor([0, 1, 0])
+    expected = hashlib.sha256(y.numpy().tobytes() + x.t().contiguous().t().numpy().tobytes()).hexdigest()[:16]
+    assert Rows(x, y, ("a", "b")).fingerprint == expected
+    assert Rows(x.t().contiguous().t(), y, ("a", "b")).fingerprint == expected
+    assert Rows(x + 1, y, ("a", "b")).fingerprint != expected
+
+
+def test_labels_that_are_no_class_are_found_by_row() -> None:
+    like = as_rows((torch.zeros(3, 1), np.array(["b", "a", "b"])))
+    assert like.y.tolist() == [1, 0, 1]
+    assert as_rows((torch.zeros(2, 1), np.array(["a", "b"], dtype=object)), like).y.tolist() == [0, 1]
+    with pytest.raises(HoldfastError, match=r"1 row \(1\) have a label outside the 2 classes"):
+        as_rows((torch.zeros(2, 1), np.array(["a", None], dtype=object)), like)

@@ -25,6 +25,7 @@ from holdfast.cli.report import report
 from holdfast.cli.review import review
 from holdfast.cli.select import select
 from holdfast.cli.take_in import take_in
+from holdfast.cluster import speaks
 from holdfast.errors import HoldfastError
 from holdfast.memory import VARIABLE as MAX_MEMORY
 from holdfast.memory import as_bytes
@@ -92,5 +93,6 @@ def main() -> None:
     except Exception as error:
         if debug:
             mistakes.show_where(error)
-        mistakes.say(mistakes.sentence(error))
+        if not isinstance(error, HoldfastError) or speaks(error):
+            mistakes.say(mistakes.sentence(error))
         sys.exit(2 if isinstance(error, HoldfastError | OSError) else 1)

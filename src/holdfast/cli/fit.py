@@ -12,6 +12,7 @@ import typer
 from holdfast.cli import options as o
 from holdfast.cli.config_file import take_options
 from holdfast.cli.settings import owned
+from holdfast.cluster import from_first, join
 from holdfast.config import RunConfig
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
@@ -32,7 +33,7 @@ from holdfast.stop import STOPS
 from holdfast.usual import usual_for
 
 BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data",
-          "labels"}  # fmt: skip
+          "labels", "track"}  # fmt: skip
 """Options that go together with --config."""
 
 
@@ -102,6 +103,14 @@ def fit(
     threads: o.Threads = 0,
     resume: o.Resume = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard logs too.")] = False,
+    track: Annotated[
+        list[str],
+        typer.Option(
+            help="Where the figures of each epoch go too: csv[:FILE], tensorboard[:FOLDER], mlflow[:EXPERIMENT], "
+            "wandb[:PROJECT]; may be repeated.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     missing: o.Drop = o.Missing.error,
     truth: Annotated[str | None, typer.Option(help="Column of true labels, only to measure with.")] = None,
     delimiter: o.Delimiter = None,
@@ -120,10 +129,14 @@ def fit(
     Example: [bold]holdfast fit people.csv --label income --out run/[/bold]
     """
     o.set_threads(threads)
+    place = join()
+    if place is not None:
+        resume, quiet = resume or place.restarts > 0, quiet or not place.first
+        o.console.quiet = not place.first
     bar = partial(o.encoding_bar, quiet)
     where = {
         "out": out, "resume": resume, "device": device, "devices": devices, "strategy": strategy,
-        "tensorboard": tensorboard,
+        "tensorboard": tensorboard, "trackers": track,
     }  # fmt: skip
     if config is not None:
         _check_beside(ctx)
@@ -147,7 +160,7 @@ def fit(
         make = o.method_named(method, settings[method])
         net, encoder = o.net_and_encoder(net, plain=pretrained is not None or augment is True, tune=tune)
         if resume and encoder == "auto":
-            encoder = _encoder_before(out)
+            encoder = from_first(lambda: _encoder_before(out))
         source = Source.at(
             data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
             image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
@@ -168,6 +181,8 @@ def fit(
     o.say_read(rows)
     o.say_encoder(rows)
     run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
+    if place is not None and not place.first:
+        return
     metric = "accuracy" if rows.classes is not None else "R2"
     curves({title: [run.history]}, out / "curves.png", title=f"{Path(source.path).name}, {title}", metric=metric)
     _summary(run, rows, out, metric)

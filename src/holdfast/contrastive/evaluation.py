@@ -14,12 +14,12 @@ from torch.optim import Adam
 
 from holdfast.contrastive.base import unit
 from holdfast.data.rows import Rows
+from holdfast.engine import bare
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
 from holdfast.fit import fit
 from holdfast.method import Method
 from holdfast.run import Run
-from holdfast.training import bare
 
 
 class Features(nn.Module):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset, Subset
@@ -80,8 +81,8 @@ class Rows:
         if self.weight is not None:
             self._check_weight(self.weight)
         if isinstance(self.x, Tensor) and self.x.is_floating_point():
-            bad = ~torch.isfinite(self.x.reshape(n, -1)).all(1)
-            if bad.any():
+            bad = _not_finite(self.x)
+            if bad is not None:
                 raise HoldfastError(f"{_some(bad)} hold NaN or infinite features; fill them in or drop those rows")
         if self.classes is None:
             self._check_targets()
@@ -100,8 +101,8 @@ class Rows:
     def _check_targets(self) -> None:
         if not self.y.is_floating_point():
             raise HoldfastError("targets of a regression must be floats; pass class names to classify")
-        bad = ~torch.isfinite(self.y.flatten(1)).all(1)
-        if bad.any():
+        bad = _not_finite(self.y)
+        if bad is not None:
             raise HoldfastError(f"{_some(bad)} have a NaN or infinite target; drop those rows")
 
     def _check_labels(self, classes: tuple[str, ...]) -> None:
@@ -149,11 +150,12 @@ class Rows:
     @property
     def fingerprint(self) -> str:
         """A digest of inputs, labels and weights (of a dataset: no inputs), to tell one set of rows from another."""
-        digest = hashlib.sha256(self.y.contiguous().numpy().tobytes())
+        digest = hashlib.sha256()
         held = self.x if self.content is None else self.content
-        for part in (held, self.weight):
+        for part in (self.y, held, self.weight):
             if isinstance(part, Tensor):
-                digest.update(part.contiguous().numpy().tobytes())
+                # The memory itself: a copy takes as long as the digest.
+                digest.update(part.contiguous().view(-1).numpy().data)
         return digest.hexdigest()[:16]
 
     def take(self, index: Tensor) -> Rows:
@@ -213,12 +215,12 @@ def as_rows(data: Rows | tuple[Any, Any], like: Rows | None = None) -> Rows:
         return Rows(x, torch.as_tensor(labels.reshape(len(labels), -1)).float())
     if labels.ndim != 1:
         raise HoldfastError(f"labels need one dimension, not the shape {labels.shape}; targets must be floats")
-    found = np.unique(labels) if like is None else None
-    names = tuple(str(name) for name in found) if found is not None else (like.classes if like else None)
+    place, found = pd.factorize(labels, use_na_sentinel=False)
+    names = tuple(str(name) for name in np.unique(found)) if like is None else like.classes
     assert names is not None
     number = {name: k for k, name in enumerate(names)}
     # A label that is no class becomes -1, which Rows refuses by row.
-    return Rows(x, torch.tensor([number.get(str(label), -1) for label in labels]), names)
+    return Rows(x, torch.tensor([number.get(str(label), -1) for label in found])[torch.from_numpy(place)], names)
 
 
 def _are_targets(labels: np.ndarray[Any, Any]) -> bool:
@@ -226,6 +228,15 @@ def _are_targets(labels: np.ndarray[Any, Any]) -> bool:
         return False
     # NaN and infinity name no class; as targets they are refused by row.
     return labels.ndim == 2 or not bool(np.isfinite(labels).all()) or floats_are_targets(labels)
+
+
+def _not_finite(values: Tensor) -> Tensor | None:
+    """(N,) marks of the rows that hold NaN or infinity; None where none does."""
+    # NaN and infinity outlast any sum, which is one pass without a copy; a sum may overflow by itself too.
+    if bool(torch.isfinite(values.sum())):
+        return None
+    bad = ~torch.isfinite(values.reshape(len(values), -1)).all(1)
+    return bad if bool(bad.any()) else None
 
 
 def _some(bad: Tensor, shown: int = 3) -> str:

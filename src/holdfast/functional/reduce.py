@@ -21,7 +21,7 @@ def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
     """
     ranks = get_ranks()
     total = ranks.total(weight.sum())
-    mean = (values * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
+    mean = (values * weight).sum() / torch.where(total > 0, total, 1)
     return mean if ranks.count == 1 else mean * ranks.count
 
 

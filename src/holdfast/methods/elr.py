@@ -51,7 +51,11 @@ class ELR(Method):
 
     def begin(self, nets: Nets, data: Feed) -> None:
         super().begin(nets, data)
-        self.register_buffer("ema", torch.zeros(len(data), data.task.outputs, device=data.device))
+        self.forget(len(data), data.task.outputs, data.device)
+
+    def forget(self, rows: int, classes: int, device: torch.device | str = "cpu") -> None:
+        """Begin to remember so many rows."""
+        self.register_buffer("ema", torch.zeros(rows, classes, device=device))
 
     def losses(self, output: Tensor, batch: Batch) -> Tensor:
         remember(self.ema, batch.index, output, self.memory)

@@ -82,9 +82,12 @@ class GCE(Method):
         self.kept.copy_(above if bool(above.any()) else torch.ones_like(above))
         return Plan(torch.arange(len(data), device=data.device), output=output)
 
+    def losses(self, output: Tensor, batch: Batch) -> Tensor:
+        return self._generalised(self.task.losses(output, batch.y))
+
     def loss(self, nets: Nets, batch: Batch) -> Step:
         output = nets[0](batch.x)
-        losses, trust = self._generalised(self.task.losses(output, batch.y)), batch.weight
+        losses, trust = self.losses(output, batch), batch.weight
         if self.truncate is not None:
             kept = self.kept[batch.index]
             flat = self._generalised(losses.new_tensor(-math.log(self.truncate)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal, TypedDict, get_args
 
 import torch
@@ -96,6 +97,13 @@ class WithNoiseRate(Method):
             # slips through undoes the rest. One standard deviation more is on the safe side.
             rate = min(0.99, rate + math.sqrt(max(0.0, rate * (1 - rate)) / self._batch_size))
         return as_ramp(self.ramp)(rate, self._epoch)
+
+    def figures(self) -> Mapping[str, float]:
+        """The noise rate in use, the share that is dropped and, while the rate is estimated, how stable outputs are."""
+        found = {"noise_rate": self.estimate.rate, "drop_rate": self.drop_rate}
+        if self.rate == "auto" and float(self.stayed[1]):
+            found["stability"] = float(self.stayed[0] / self.stayed[1])
+        return found
 
     def observe(self, index: Tensor, output: Tensor) -> None:
         """Keep what the first epochs expect of each row, and count what stayed, for the automatic rate."""

@@ -1,0 +1,121 @@
+"""The engine under a training: where networks lie, in which precision they compute, and who shares their gradients."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import TYPE_CHECKING, Any, cast
+
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+from holdfast.cluster import Place
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+FULL = "32-true"
+"""The precision in which there is nothing to convert."""
+
+
+class Engine:
+    """What lightning-fabric does for a training, called only where there is something to do: one process in full
+    precision trains the networks themselves, since a wrapper takes its time at every step.
+
+    Parameters
+    ----------
+    accelerator, precision: as lightning-fabric takes them.
+    devices: how many processes train together, of which this is one.
+    place: where this one stands among them, where somebody else has started them.
+    """
+
+    def __init__(self, accelerator: str, devices: int, precision: str, place: Place | None = None) -> None:
+        from lightning_fabric import Fabric  # slow to import, and only training needs it
+
+        how: dict[str, Any] = {"accelerator": accelerator, "precision": precision}
+        self._fabric = Fabric(**how, devices=1) if devices == 1 else _joined(how, devices, place)
+        self._bare = devices == 1 and precision == FULL
+        self.device = self._fabric.device
+
+    def place(self, part: nn.Module) -> nn.Module:
+        """Move a module to the device."""
+        return self._fabric.to_device(part)
+
+    def networks(self, nets: list[nn.Module]) -> list[nn.Module]:
+        """Networks as a training calls them."""
+        if self._bare:
+            return list(nets)
+        wrapped: list[nn.Module] = [self._fabric.setup_module(net, move_to_device=False) for net in nets]
+        for part in (part for net in wrapped for part in net.modules() if isinstance(part, DistributedDataParallel)):
+            # Else each forward pass would wait for the others, and one process could not evaluate alone.
+            part.broadcast_buffers = False
+        return wrapped
+
+    def optimizer(self, made: Optimizer) -> Optimizer:
+        return made if self._bare else cast(Optimizer, self._fabric.setup_optimizers(made))
+
+    def backward(self, loss: Tensor) -> None:
+        if self._bare:
+            loss.backward()
+        else:
+            self._fabric.backward(loss)
+
+
+def _joined(how: dict[str, Any], devices: int, place: Place | None) -> Fabric:
+    """Fabric as one of several processes."""
+    from lightning_fabric import Fabric
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+
+    # Neither is news to the user: a greeting for each process that joins, and how DDP lays out a 1 x 1 gradient.
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message="Grad strides do not match bucket view")
+    # The environment that ``launch`` has set, or the place that is known, whatever cluster this may run on.
+    environment = LightningEnvironment()
+    if place is not None:
+        devices = place.neighbours
+        how = {**how, "num_nodes": place.hosts}
+        environment = _started_elsewhere(place)
+    fabric = Fabric(**how, devices=devices, strategy="ddp", plugins=[environment])
+    fabric.launch()
+    return fabric
+
+
+def _started_elsewhere(place: Place) -> Any:
+    """The place of a process as Fabric asks for it."""
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+
+    class Elsewhere(LightningEnvironment):
+        @property
+        def creates_processes_externally(self) -> bool:
+            return True
+
+        def world_size(self) -> int:
+            return place.count
+
+        def set_world_size(self, size: int) -> None:
+            pass  # hosts may have different numbers of processes
+
+        def global_rank(self) -> int:
+            return place.rank
+
+        def set_global_rank(self, rank: int) -> None:
+            pass
+
+        def local_rank(self) -> int:
+            return place.local
+
+        def node_rank(self) -> int:
+            return (place.rank - place.local) // place.neighbours
+
+        def teardown(self) -> None:
+            pass
+
+    return Elsewhere()
+
+
+def bare(net: nn.Module) -> nn.Module:
+    """The network itself, without the wrapper that the engine has put around it."""
+    from lightning_fabric.wrappers import is_wrapped
+
+    return cast(nn.Module, net.module) if is_wrapped(net) else net

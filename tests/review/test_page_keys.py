@@ -228,6 +228,33 @@ def test_bar_and_words_tell_the_same_trust(page):
         press(page, "ArrowRight")
 
 
+def test_words_that_matter_are_marked_whole(browser, notes):
+    """Whatever stands before them: some characters count twice in a browser and once in the data."""
+    page = opened(browser, notes.link)
+    marked = page.locator("#texts mark").all_text_contents()
+    assert marked
+    words = set(page.text_content("#texts").replace(",", "").split())
+    assert set(marked) <= words
+    assert page.is_visible("#words")
+    page.keyboard.press("g")
+    page.wait_for_selector("#grid:not([hidden])")
+    assert page.locator("#cells mark").count() >= len(marked)
+    assert page.problems == []
+    page.context.close()
+
+
+def test_stepping_a_number_keeps_its_field(page):
+    open_filter(page)
+    page.focus("#low")
+    for step in ("5", "10", "15"):
+        page.keyboard.press("ArrowUp")
+        page.wait_for_selector("main:not([aria-busy])")
+        assert page.input_value("#low") == step
+    assert page.evaluate("document.activeElement.id") == "low"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "work"
+
+
 def test_the_filter_covers_nothing(page):
     open_filter(page)
     header, filters = page.locator("header").bounding_box(), page.locator("#filters").bounding_box()

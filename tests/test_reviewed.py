@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import PRLL, CoTeaching, Crust, DivideMix, HoldfastError, Method, Rows, check_method, fit
+from holdfast import PRLL, CoTeaching, Crust, DivideMix, Method, Rows, check_method, fit
 from holdfast.feed import Feed
 from holdfast.reviewed import ReviewedLabels
 
@@ -39,12 +39,6 @@ def test_the_loss_is_that_of_both_parts(blobs):
     share = own.double().mean()
     expected = share * losses[own].mean() + (1 - share) * alone.loss([net], rest).loss
     torch.testing.assert_close(trusting.loss([net], batch).loss.double(), expected.double())
-
-
-def test_several_devices_are_refused(blobs):
-    rows = Rows(blobs.x, blobs.y, blobs.classes, reviewed=torch.ones(240, dtype=torch.bool))
-    with pytest.raises(HoldfastError, match="one device"):
-        fit(rows, Method(), "mlp", epochs=1, device="cpu", devices=2)
 
 
 class Counted(nn.Linear):

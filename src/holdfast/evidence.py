@@ -127,8 +127,8 @@ def cross_fit(
     elif features is not None and isinstance(task, Classification):
         votes = neighbour_votes(features[:rows], feed.y, task.outputs)
     averaged, others = averaged.split([rows, further])
-    joined = model.join(averaged, learning, votes, feed.y)
-    asked = model.further(others, averaged, feed.y) if further else None
+    joined = model.join(averaged, learning, votes, feed.y, feed.reviewed)
+    asked = model.further(others, averaged, feed.y, feed.reviewed) if further else None
     return Evidence(averaged, joined, asked, trees, torch.tensor(_unfinished(course, epochs, feed.y)))
 
 

@@ -93,6 +93,7 @@ class Feed:
     ----------
     evidence: what networks that have never seen the label of a row say of it; None where they were not asked.
     weight: (N,) how much each row counts in the loss, one on average; None: all the same.
+    reviewed: (N,) whether a person has reviewed the label; None: none of them.
     """
 
     def __init__(
@@ -121,6 +122,8 @@ class Feed:
         self.ranks = get_ranks()
         self.evidence: Evidence | None = None
         self.weight = None if rows.weight is None else (rows.weight.double() / rows.weight.double().mean()).float()
+        some = rows.reviewed is not None and bool(rows.reviewed.any())
+        self.reviewed = rows.reviewed.to(device) if rows.reviewed is not None and some else None
         self._chance = self.generator
         self._x = rows.x
         self._workers = workers
@@ -138,9 +141,9 @@ class Feed:
         parts = list(order.split(self.batch_size))
         if len(parts) > 1 and len(parts[-1]) < 2 * self.ranks.count:
             parts[-2:] = [torch.cat(parts[-2:])]
-        parts = [part[self.ranks.share(len(part))] for part in parts]
-        self._chance = self._own_chance()
         index = plan.index.cpu()
+        parts = [self._own_part(part, index) for part in parts]
+        self._chance = self._own_chance()
         picks = [index[part] for part in parts]
         mixes = [] if plan.partner is None else [plan.partner.cpu()[part] for part in parts]
         inputs = self._load(picks)
@@ -203,6 +206,16 @@ class Feed:
                 "the processes have planned different epochs; a method must plan alike in all of them, "
                 "and draw from the feed's generator the same number of times"
             )
+
+    def _own_part(self, part: Tensor, index: Tensor) -> Tensor:
+        """This process's part of a batch. Reviewed rows, about which a method does not decide, are shared on their own,
+        so that the processes have equally many of the others, in order."""
+        if self.ranks.count == 1 or self.reviewed is None:
+            return part[self.ranks.share(len(part))]
+        settled = self.reviewed.cpu()[index[part]]
+        rest, own = part[~settled], part[settled]
+        # Counted from the other end, so that who has one more of the others has one less of these.
+        return torch.cat([rest[self.ranks.share(len(rest))], own[self.ranks.mirrored.share(len(own))]])
 
     def _own_chance(self) -> torch.Generator:
         """What augmentation draws from: the feed's generator, or one of this process alone, since parts of a batch
@@ -281,6 +294,16 @@ def random_rows(count: int, data: Feed) -> Tensor:
     """(N,) marks of so many rows drawn at random: the same for one seed."""
     marks = torch.zeros(len(data), dtype=torch.bool)
     marks[row_uniforms(len(data), data.generator.initial_seed(), 0).argsort()[:count]] = True
+    return marks.to(data.device)
+
+
+def withheld_rows(count: int, data: Feed) -> Tensor:
+    """(N,) marks of so many rows drawn at random among those that nobody has reviewed, which are always trained on."""
+    if data.reviewed is None:
+        return random_rows(count, data)
+    order = row_uniforms(len(data), data.generator.initial_seed(), 0).argsort()
+    marks = torch.zeros(len(data), dtype=torch.bool)
+    marks[order[~data.reviewed.cpu()[order]][:count]] = True
     return marks.to(data.device)
 
 

@@ -35,7 +35,7 @@ from holdfast.noise_model import noise_model
 from holdfast.progress import Progress, Silent
 from holdfast.ranks import get_ranks
 from holdfast.registry import made
-from holdfast.reviewed import with_reviewed
+from holdfast.reviewed import take_over, with_reviewed
 from holdfast.run import Run
 from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.stop import STOPS
@@ -181,7 +181,7 @@ def fit(
     feeding = {"batch_size": batch_size, "augment": augment, "seed": seed, "workers": workers}
     engine = {"accelerator": accelerator, "devices": devices, "precision": precision}
     job = Job(
-        rows, held_out, with_reviewed(method, rows, devices), stop, nets, optimizer, schedule, epochs, feeding, engine,
+        rows, held_out, with_reviewed(method, rows), stop, nets, optimizer, schedule, epochs, feeding, engine,
         folder, config, None, {}, tensorboard, watch, going_on=saved is not None,
     )  # fmt: skip
     if evidence:
@@ -273,10 +273,9 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
 
 def _finish(job: Job, training: Training) -> Run:
     out = None if job.folder is None else job.folder.path
-    of_rows = {"source_index": job.rows.source_index, "reviewed": job.rows.reviewed}
+    ledger = {**training.ledger.arrays(), **job.rows.known()}
     if job.evidence is not None and job.evidence.finished:
-        of_rows["evidence"] = job.evidence.joined
-    ledger = {**training.ledger.arrays(), **{name: values for name, values in of_rows.items() if values is not None}}
+        ledger["evidence"] = job.evidence.joined
     net = training.predictor()
     held_out = _held_out(job, training)
     run = Run(
@@ -284,7 +283,7 @@ def _finish(job: Job, training: Training) -> Run:
         test_rows=job.judged,
     )  # fmt: skip
     if job.folder is not None:
-        job.folder.finish(net.state_dict(), run.history, ledger, run.names, run.stopped, held_out)
+        job.folder.finish(net.state_dict(), run.history, ledger, run.names, run.stopped, held_out, job.rows.reviewers)
     return run
 
 
@@ -298,8 +297,7 @@ def _held_out(job: Job, training: Training) -> HeldOut | None:
         opinion = {"evidence": job.evidence.test}
     else:
         opinion = {"expected": training.feed.expected_of(job.method.predictor(training.nets), rows.x).cpu()}
-    known = {"given": rows.y, "source_index": rows.source_index, "reviewed": rows.reviewed, **opinion}
-    return HeldOut({k: values for k, values in known.items() if values is not None}, rows.names, rows.fingerprint)
+    return HeldOut({"given": rows.y, **rows.known(), **opinion}, rows.names, rows.fingerprint)
 
 
 def _fit_in_several(job: Job, progress: Progress) -> Run:
@@ -316,7 +314,7 @@ def _fit_in_several(job: Job, progress: Progress) -> Run:
         run.net = job.nets[0]
     elif isinstance(run.net, WithTrees):
         run.net.net = job.nets[0]
-    job.method.__dict__.update(method.__dict__)
+    take_over(job.method, method)
     return cast(Run, run)
 
 

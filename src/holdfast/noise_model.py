@@ -90,17 +90,19 @@ class NoiseModel(ABC):
         """How well held-out rows are predicted, from the loss of each against its given label, whatever the noise."""
 
     @abstractmethod
-    def join(self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor) -> Tensor:
+    def join(
+        self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor, certain: Tensor | None = None
+    ) -> Tensor:
         """(N, q) evidence about true labels: from networks that never saw those given, from networks that did, and from
-        the labels of neighbours where there are any."""
+        the labels of neighbours where there are any. ``certain`` (N,) marks labels that are known to be right."""
 
     @abstractmethod
-    def further(self, further: Tensor, held_out: Tensor, y: Tensor) -> Tensor:
+    def further(self, further: Tensor, held_out: Tensor, y: Tensor, certain: Tensor | None = None) -> Tensor:
         """(M, q) evidence about true labels of further rows, of no label of theirs, beside that of rows with labels."""
 
     @abstractmethod
-    def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
-        """(N, q) what to train each row towards, by its label and the evidence about it."""
+    def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Tensor:
+        """(N, q) what to train each row towards, by its label and the evidence about it; a label that is certain is."""
 
     @abstractmethod
     def still_learning(self, before: float, now: float, stability: float) -> bool:
@@ -147,22 +149,25 @@ class LabelNoise(NoiseModel):
     def held_out_loss(self, losses: Tensor) -> float:
         return float(losses.mean())
 
-    def join(self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor) -> Tensor:
+    def join(
+        self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor, certain: Tensor | None = None
+    ) -> Tensor:
         sources = [source.cpu() for source in (learning, votes) if source is not None]
-        return joined_evidence(held_out.cpu(), sources, y.cpu()).to(held_out)
+        return joined_evidence(held_out.cpu(), sources, y.cpu(), _cpu(certain)).to(held_out)
 
-    def further(self, further: Tensor, held_out: Tensor, y: Tensor) -> Tensor:
-        return further_evidence(further.cpu(), held_out.cpu(), y.cpu()).to(held_out)
+    def further(self, further: Tensor, held_out: Tensor, y: Tensor, certain: Tensor | None = None) -> Tensor:
+        return further_evidence(further.cpu(), held_out.cpu(), y.cpu(), _cpu(certain)).to(held_out)
 
-    def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
+    def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Tensor:
         """The posterior, and a part of what held-out networks expect, which smooths the posterior's mistakes: else they
         are memorised in a long training. Where those networks were still learning when they had to end, they know less
         than the one that trains on, and the given labels keep a part."""
-        posterior = trust_in(evidence.joined.cpu(), y.cpu()).posterior.to(evidence.held_out)
+        posterior = trust_in(evidence.joined.cpu(), y.cpu(), _cpu(certain)).posterior.to(evidence.held_out)
         target = torch.lerp(posterior, evidence.held_out, OPINION)
         unfinished = 0.0 if evidence.unfinished is None else float(evidence.unfinished)
         given = torch.nn.functional.one_hot(y, self.outputs).to(target)
-        return torch.lerp(target, given, float(np.interp(unfinished, STILL_LEARNING, (0.0, KEPT))))
+        target = torch.lerp(target, given, float(np.interp(unfinished, STILL_LEARNING, (0.0, KEPT))))
+        return target if certain is None else torch.where(certain[:, None], given, target)
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns
@@ -206,15 +211,17 @@ class TargetNoise(NoiseModel):
         """The median: the loss of a wrong target has no bound."""
         return float(losses.median())
 
-    def join(self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor) -> Tensor:
+    def join(
+        self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor, certain: Tensor | None = None
+    ) -> Tensor:
         return held_out
 
-    def further(self, further: Tensor, held_out: Tensor, y: Tensor) -> Tensor:
+    def further(self, further: Tensor, held_out: Tensor, y: Tensor, certain: Tensor | None = None) -> Tensor:
         return further
 
-    def refined(self, evidence: Evidence, y: Tensor) -> Tensor:
+    def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Tensor:
         """The evidence in place of targets that are likelier wrong than right."""
-        right = target_trust(evidence.joined.cpu(), y.cpu()).right.to(y.device) >= 0.5
+        right = target_trust(evidence.joined.cpu(), y.cpu(), _cpu(certain)).right.to(y.device) >= 0.5
         return torch.where(right[:, None], y, evidence.joined)
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
@@ -225,6 +232,10 @@ class TargetNoise(NoiseModel):
 def noise_model(task: Task) -> NoiseModel:
     """The noise model that a task calls for."""
     return LabelNoise(task.outputs) if isinstance(task, Classification) else TargetNoise(task.outputs)
+
+
+def _cpu(marks: Tensor | None) -> Tensor | None:
+    return None if marks is None else marks.cpu()
 
 
 def check_rate(rate: Rate) -> None:

@@ -34,6 +34,11 @@ class Ranks:
         """This rank's part of ``size`` rows in order; parts differ by one row at most."""
         return slice(size * self.rank // self.count, size * (self.rank + 1) // self.count)
 
+    @property
+    def mirrored(self) -> Ranks:
+        """The same with the last rank first: where it has the larger share the other has the smaller."""
+        return Ranks(self.count - 1 - self.rank, self.count)
+
     def assign(self, sizes: Sequence[int]) -> list[int]:
         """The rank to which each piece of work is assigned: the largest first, each to whoever has least so far."""
         loads, owners = [0] * self.count, [0] * len(sizes)

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from holdfast.data.rows import Rows
-from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
 from holdfast.method import Method
+from holdfast.ranks import get_ranks
 from holdfast.stack import Stack
 from holdfast.types import Batch, Nets, Plan, Step
 
@@ -71,21 +71,26 @@ class ReviewedLabels(Stack):
         )
 
     def loss(self, nets: Nets, batch: Batch) -> Step:
-        reviewed = self.rows[batch.index]
+        ranks, reviewed = get_ranks(), self.rows[batch.index]
         rest, count = ~reviewed, int(reviewed.sum())
-        if count == 0:
+        # Of the whole batch, so that all processes go the same way.
+        own_total, total = ranks.total(torch.tensor([count, len(reviewed)], dtype=torch.float64)).tolist()
+        if own_total == 0:
             return super().loss(nets, batch)
-        if count > len(reviewed) - 2:
+        if own_total > total - 2 * ranks.count:
             # A single other row has no batch to be judged in.
             outputs = [net(_first_view(batch)) for net in nets]
             loss = self._loss([output[reviewed] for output in outputs], _rows_of(batch, reviewed))
             return Step(loss, reviewed.to(batch.weight), torch.stack(outputs).detach().mean(0))
         own = _rows_of(batch, reviewed)
         with ExitStack() as beside:
-            caught = [beside.enter_context(run_beside(net, _first_view(own))) for net in nets]
+            caught = [beside.enter_context(run_beside(net, _first_view(own))) for net in nets] if count else []
             step = super().loss(nets, _rows_of(batch, rest))
-        outputs = [seen[0] if seen else net(_first_view(own)) for net, seen in zip(nets, caught, strict=True)]
-        share = count / len(reviewed)
+        if count:
+            outputs = [seen[0] if seen else net(_first_view(own)) for net, seen in zip(nets, caught, strict=True)]
+        else:  # those of the batch are with other processes
+            outputs = [torch.zeros(0, self.task.outputs, device=rest.device) for _ in nets]
+        share = own_total / total
         loss = share * self._loss(outputs, own) + (1 - share) * step.loss
         weight = reviewed.to(batch.weight)
         weight[rest] = (batch.weight[rest] if step.weight is None else step.weight.detach()).to(weight)
@@ -101,13 +106,21 @@ class ReviewedLabels(Stack):
         return torch.stack(parts).sum()
 
 
-def with_reviewed(method: Method, rows: Rows, devices: int) -> Method:
+def with_reviewed(method: Method, rows: Rows) -> Method:
     """The method, with full trust in the labels that a person has reviewed."""
     if rows.reviewed is None or not bool(rows.reviewed.any()):
         return method
-    if devices > 1:
-        raise HoldfastError("reviewed labels are trained on one device; leave --devices out")
     return ReviewedLabels(method, rows.reviewed)
+
+
+def take_over(method: Method, trained: Method) -> None:
+    """Make a method what it has become in another process, and so those that it is made of, which a user may hold."""
+    if not isinstance(method, ReviewedLabels) or not isinstance(trained, ReviewedLabels):
+        method.__dict__.update(trained.__dict__)
+        return
+    for part, other in zip(method.parts(), trained.parts(), strict=True):
+        part.__dict__.update(other.__dict__)
+    method.__dict__.update({**trained.__dict__, "_modules": method.__dict__["_modules"]})
 
 
 @contextmanager

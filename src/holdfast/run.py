@@ -22,10 +22,12 @@ from holdfast.encoders.tuned import network
 from holdfast.errors import HoldfastError
 from holdfast.feed import evaluate, inputs_of
 from holdfast.functional.label_trust import Trust
-from holdfast.issues.find import ledger_table, ledger_trust, ranked, with_held_out
-from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
+from holdfast.issues.find import FLAGGED, REVIEWED, answered, ledger_table, ledger_trust, ranked, with_held_out
+from holdfast.issues.noise import Noise, Rate, Review, WrongLabels, noise_after, noise_of, rate_by_trust
 from holdfast.nets import PROJECTED
 from holdfast.nets.trees import as_they_were, network_weights
+from holdfast.review.answers import Answers, answers_at
+from holdfast.review.calibrate import Wrong, calibrate
 from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.task import Task, task_of
 
@@ -43,6 +45,7 @@ class Run:
     ledger: one line a row: times seen and selected, mean trust, loss, margin and gradient norm, last prediction.
     config: what it was made with, as written to ``run.json``.
     stopped: why a stop rule ended the training; empty where none did.
+    reviewers: those who had reviewed rows before the run; ``reviewer`` of the ledger has their numbers, from 1.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Run:
         self.stopped = stopped
         self._ledger = dict(ledger)
         self._held_out = held_out
+        self.reviewers = rows.reviewers if rows is not None else ()
         self._noise: Noise | None = None
 
     @classmethod
@@ -83,9 +87,11 @@ class Run:
         stored = RunFolder(Path(folder))
         config = stored.config()
         ledger, names = stored.ledger()
-        return cls(
+        run = cls(
             None, None, stored.history(), ledger, config, Path(folder), names, stored.stopped(), stored.held_out()
         )  # fmt: skip
+        run.reviewers = stored.reviewers()
+        return run
 
     @property
     def net(self) -> nn.Module:
@@ -222,12 +228,22 @@ class Run:
         -------
         DataFrame: row, name, given and suggested label, trust (the probability that the given label is right), flag
         (likelier wrong than right), held_out (whether it is a test row, part of the same data) and why. Of a regression
-        the suggested value has an interval of 95 %, low and high.
+        the suggested value has an interval of 95 %, low and high. Where reviewers have answered since (``holdfast
+        review``), rows that they have settled are as decided, and the trust in all others is calibrated by the answers.
         """
-        return ranked(self.issue_table())
+        return ranked(self.answered_table())
+
+    def answered_table(self) -> pd.DataFrame:
+        """The same in the order of the rows, those held out last, with the likeliest other label of each (rival)."""
+        table = self.issue_table()
+        answers = self._answers(table)
+        if answers is None:
+            return table
+        calibrated = calibrate(table["trust"].to_numpy(), answers.reviewed, answers.wrong)
+        return answered(table, calibrated.trust, answers.rows, answers.labels())
 
     def issue_table(self) -> pd.DataFrame:
-        """The same in the order of the rows, those held out last, with the likeliest other label of each (rival)."""
+        """The same as the run alone has it, without what reviewers have answered since."""
         classes, judged = None if self.classes is None else list(self.classes), self._judged
         table = ledger_table(judged, classes, self.config.recipe, None if classes is None else self._label_trust)
         if "source_index" in judged:
@@ -237,7 +253,7 @@ class Run:
         if "reviewed" in judged:
             reviewed = judged["reviewed"].numpy()
             table.loc[reviewed, ["trust", "flag"]] = [1.0, False]
-            table.loc[reviewed, "why"] = "reviewed"
+            table.loc[reviewed, "why"] = REVIEWED
             for name in [name for name in table.columns if name.startswith("suggested")]:
                 table.loc[reviewed, name] = table.loc[reviewed, name.replace("suggested", "given")]
         return table
@@ -250,19 +266,76 @@ class Run:
         share, number = self._label_trust.posterior.topk(min(most, len(self.classes)), dim=1)
         return number.int().numpy(), share.float().numpy()
 
+    def earlier_reviews(self) -> pd.DataFrame:
+        """What was known of the labels before the run, in the order of ``issue_table``.
+
+        Returns
+        -------
+        DataFrame: reviewed (whether a person had settled the label), reviewers (their names) and, where the run was
+        trained with corrected labels, original: what the data has, a column for each of several targets.
+        """
+        judged = self._judged
+        rows = len(judged["given"])
+        number = judged["reviewer"].numpy() if "reviewer" in judged else np.zeros(rows, dtype=np.int64)
+        names = np.array(["", *self.reviewers], dtype=object)
+        reviewed = judged["reviewed"].numpy() if "reviewed" in judged else np.zeros(rows, dtype=bool)
+        known = pd.DataFrame({"reviewed": reviewed, "reviewers": names[number]})
+        if "original" not in judged:
+            return known
+        original = judged["original"].numpy()
+        if self.classes is not None:
+            return known.assign(original=np.asarray(self.classes, dtype=object)[original])
+        columns = ["original"] if original.shape[1] == 1 else [f"original_{k}" for k in range(original.shape[1])]
+        return pd.concat([known, pd.DataFrame(original, columns=columns)], axis=1)
+
+    def answers(self) -> Answers | None:
+        """What reviewers have answered since the run; None where nobody has."""
+        return answers_at(self.out, self.config.fingerprint, self.issue_table(), self.classes is not None)
+
     def noise(self) -> Noise:
-        """How many labels are wrong, in all and of each class, and how they go wrong, with bootstrap intervals."""
+        """How many labels are wrong, in all and of each class, and how they go wrong, with bootstrap intervals.
+
+        Answers of reviewers count as in ``issues``.
+        """
         if self.classes is None:
             raise HoldfastError("a regression has no transition matrix; run.issues() says which targets are wrong")
+        table, own = self.issue_table(), self._own_noise()
+        answers = self._answers(table)
+        if answers is None:
+            return own
+        found = calibrate(table["trust"].to_numpy(), answers.reviewed, answers.wrong)
+        true = torch.full((len(table),), -1)
+        true[torch.from_numpy(answers.rows)] = torch.tensor([self.classes.index(str(k)) for k in answers.labels()])
+        judged, right = self._judged, torch.from_numpy(found.trust)
+        return noise_after(
+            own, self._label_trust, judged["given"], right, true, _share(found.total, len(table)), found.left
+        )
+
+    def _own_noise(self) -> Noise:
+        """As the run alone has it."""
+        assert self.classes is not None
         if self._noise is None:
-            self._noise = noise_of(self._label_trust, self._judged["given"], self.classes)
+            judged = self._judged
+            self._noise = noise_of(self._label_trust, judged["given"], self.classes, judged.get("reviewed"))
         return self._noise
 
     def wrong_labels(self) -> WrongLabels:
         """How many labels are wrong, by estimate, and how many are flagged: what the commands say of the run."""
         table = self.issue_table()
-        rate = rate_by_trust(table["trust"].to_numpy()) if self.classes is None else self.noise().rate
-        return WrongLabels(*rate, flagged=int(table["flag"].sum()), rows=len(table))
+        trust = table["trust"].to_numpy()
+        rate = rate_by_trust(trust) if self.classes is None else self._own_noise().rate
+        answers = self._answers(table)
+        if answers is None:
+            return WrongLabels(*rate, flagged=int(table["flag"].sum()), rows=len(table))
+        found = calibrate(trust, answers.reviewed, answers.wrong)
+        review = Review(int(answers.reviewed.sum()), int(answers.wrong.sum()), found.left, rate)
+        after, flagged = _share(found.total, len(table)), int((found.trust < FLAGGED).sum())
+        return WrongLabels(*after, flagged=flagged, rows=len(table), review=review)
+
+    def _answers(self, table: pd.DataFrame) -> Answers | None:
+        """What reviewers have answered since the run; None where no label is settled."""
+        found = answers_at(self.out, self.config.fingerprint, table, self.classes is not None)
+        return found if found is not None and found.reviewed.any() else None
 
     @cached_property
     def _label_trust(self) -> Trust:
@@ -280,6 +353,11 @@ class Run:
     def __repr__(self) -> str:
         end = f", {self.task.metric} {self.score:.4f}" if "test" in self.history else ""
         return f"Run({self.config.call}, {len(self.history)} epochs{end})"
+
+
+def _share(wrong: Wrong, rows: int) -> Rate:
+    """A number of labels as a part of all."""
+    return wrong.estimate / rows, wrong.low / rows, wrong.high / rows
 
 
 def pretrained_body(path: Path, rows: Rows) -> tuple[str | None, dict[str, Tensor]]:

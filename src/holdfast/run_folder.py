@@ -25,6 +25,8 @@ EVIDENCE = "evidence.safetensors"
 HELD_OUT = "held_out.safetensors"
 NAMES = "names"
 """The array of a ledger file, or of that of held-out rows, that holds the names of the rows."""
+REVIEWERS = "reviewers"
+"""The array of a ledger file that holds the names of those who reviewed rows before the run."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class HeldOut:
 
     Attributes
     ----------
-    arrays: given, source_index, evidence (or expected, where no other networks were asked) and perhaps reviewed, of
-        each row, as in the ledger.
+    arrays: given, evidence (or expected, where no other networks were asked) and what else is known of each row
+        (``Rows.known``), as in the ledger.
     names: of the rows, where they have any.
     fingerprint: of the rows.
     """
@@ -121,6 +123,7 @@ class RunFolder:
         names: Sequence[str] | None,
         stopped: str,
         held_out: HeldOut | None = None,
+        reviewers: Sequence[str] = (),
     ) -> None:
         """At the end of the training."""
         write_tensors(self.path / MODEL, dict(weights))
@@ -137,6 +140,8 @@ class RunFolder:
             arrays = {name: value.cpu().numpy() for name, value in ledger.items()}
             if names is not None:
                 arrays[NAMES] = _packed(names)
+            if reviewers:
+                arrays[REVIEWERS] = _packed(reviewers)
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
     @property
@@ -159,8 +164,13 @@ class RunFolder:
                 f"the run in {self.path} is not finished; pass --resume to holdfast fit to go on with it"
             )
         with np.load(self.path / "ledger.npz", allow_pickle=False) as file:
-            arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != NAMES}
+            arrays = {name: torch.from_numpy(file[name]) for name in file.files if name not in (NAMES, REVIEWERS)}
             return arrays, _unpacked(file[NAMES]) if NAMES in file.files else None
+
+    def reviewers(self) -> tuple[str, ...]:
+        """Those who reviewed rows before the run."""
+        with np.load(self.path / "ledger.npz", allow_pickle=False) as file:
+            return _unpacked(file[REVIEWERS]) if REVIEWERS in file.files else ()
 
     def held_out(self) -> HeldOut | None:
         """Test rows that are judged, where there are such."""

@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import shlex
 import socket
 import sqlite3
 import struct
@@ -303,3 +304,125 @@ def test_export_says_what_is_missing(tmp_path, digits):
 def test_a_link_followed_before_the_server_runs_waits_and_is_not_refused():
     with closing(listening(0)) as waiting, socket.create_connection(waiting.getsockname(), timeout=5) as early:
         assert early.getpeername() == waiting.getsockname()
+
+
+def test_groups_a_summary_and_the_end(digits, tmp_path):
+    with digits.client() as client:
+        setup = client.get("/api/setup").json()
+        assert (setup["kind"], setup["reviewer"], setup["double"]) == ("picture", None, False)
+        before = asked(client, reviewer="Grace")["progress"]
+        group = client.get("/api/group", params={"reviewer": "Grace"}).json()["group"]
+        rows = [item["row"] for item in group["items"]]
+        assert {(item["given"], item["suggested"]) for item in group["items"]} == {(group["given"], group["suggested"])}
+        body = {"reviewer": "Grace", "rows": rows, "exceptions": rows[:1], "verdict": "suggestion", "filter": {}}
+        after = client.post("/api/decide-group", json=body).json()
+        assert after["progress"]["decided"] == before["decided"] + len(rows) - 1
+        assert not {item["row"] for item in after["group"]["items"]} & set(rows)
+        back = client.post("/api/undo", json={"reviewer": "Grace"}).json()
+        assert back["rows"] == rows[1:]
+        assert sorted(item["row"] for item in back["group"]["items"]) == sorted(rows)
+        assert back["progress"]["decided"] == before["decided"]
+        assert client.post("/api/undo", json={"reviewer": "Grace"}).status_code == 400
+        client.post("/api/decide-group", json=body)
+        item = client.get(f"/api/item/{rows[1]}", params={"reviewer": "Ada"}).json()["item"]
+        assert item["decisions"] == ["Grace: suggestion"]
+        assert item["reasons"][-1].startswith("The model gives ")
+        likely = {line["label"]: line["probability"] for line in item["likely"]}
+        assert item["likely"][0]["label"] in (item["given"], item["suggested"])
+        assert len(likely) == 9
+        assert list(likely.values()) == sorted(likely.values(), reverse=True)
+        assert likely[item["given"]] == item["trust"]
+        found = client.get("/api/summary", params={"reviewer": "Grace"}).json()
+        assert found["corrected"] >= len(rows) - 1
+        assert {"name": "Grace", "decided": len(rows) - 1} in [
+            {"name": line["name"], "decided": line["decided"]} for line in found["reviewers"]
+        ]
+        for rate in found["rate"].values():
+            assert 0 <= rate["low"] <= rate["rate"] <= rate["high"] <= 1
+        for _ in range(2):
+            exported = client.post("/api/export", json={"reviewer": "Grace"}).json()
+        assert exported["changed"] >= len(rows) - 1
+        table = pd.read_csv(exported["path"])
+        assert table["reviewed"].sum() == exported["reviewed"]
+        assert (table["label"][rows[1:]] == group["suggested"]).all()
+        assert table["label"][rows[0]] == group["given"]
+        assert setup["commands"]["refit"] == exported["command"] == found["commands"]["refit"]
+    words = shlex.split(exported["command"])
+    assert words[:2] == ["holdfast", "fit"]
+    again = CliRunner().invoke(app, [*words[1:], "--quiet"])
+    assert again.exit_code == 0, again.output
+    trained = Run.records(words[words.index("--out") + 1])
+    assert trained.config.method == Run.records(digits.run).config.method
+    assert (trained.issue_table()["given"][rows[1:]] == group["suggested"]).all()
+    words = shlex.split(setup["commands"]["export"])
+    assert CliRunner().invoke(app, words[1:]).exit_code == 0
+
+
+HUGE = "1" + 400 * "0"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/decide", f'{{"reviewer": "Ada", "row": {HUGE}, "verdict": "keep"}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": NaN, "verdict": "keep"}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 1e400, "verdict": "keep"}'),
+        ("/api/decide", f'{{"reviewer": "Ada", "row": 0, "verdict": "other", "label": [{HUGE}]}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 0, "verdict": "other", "label": [NaN]}'),
+        ("/api/decide", f'{{"reviewer": "Ada", "row": 0, "verdict": "keep", "filter": {{"low": {HUGE}}}}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 0, "verdict": "keep", "filter": {"high": NaN}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 0, "verdict": "keep", "filter": {"order": "none"}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 0, "verdict": "keep", "filter": {"queue": ["open"]}}'),
+        ("/api/decide", '{"reviewer": "Ada", "row": 0, "verdict": "keep", "filter": {"given": {"a": 1}}}'),
+        ("/api/decide", '{"reviewer": "\\ud800", "row": 0, "verdict": "keep"}'),
+        ("/api/decide", "9" * 5000),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": [], "verdict": "keep"}'),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": [0, "1"], "verdict": "keep"}'),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": [0], "verdict": "other", "label": "digit 1"}'),
+        ("/api/decide-group", f'{{"reviewer": "Ada", "rows": [0, {HUGE}], "verdict": "keep"}}'),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": [0], "exceptions": [-1], "verdict": "keep"}'),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": [0], "exceptions": 5, "verdict": "keep"}'),
+        ("/api/decide-group", '{"reviewer": "Ada", "rows": {"0": 1}, "verdict": "keep"}'),
+        ("/api/undo", '{"reviewer": "Ada", "filter": []}'),
+        ("/api/export", '{"reviewer": ""}'),
+    ],
+)
+def test_numbers_and_names_that_are_none(digits, path, body):
+    with digits.client() as client:
+        before = asked(client)["progress"]["decided"]
+        answer = client.post(path, content=body)
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]
+        assert asked(client)["progress"]["decided"] == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [f"/api/next?reviewer=Ada&after={HUGE}", "/api/next?reviewer=Ada&before=-1", "/api/next?reviewer=Ada&after=1.5",
+     "/api/next?reviewer=Ada&after=99999", "/api/group?reviewer=Ada&after=99999", "/api/group?reviewer=Ada&after=x",
+     f"/api/item/{HUGE}?reviewer=Ada", "/api/item/99999?reviewer=Ada", "/api/item/x?reviewer=Ada",
+     "/api/item/0", "/api/summary", "/api/next?reviewer=Ada&order=best", f"/api/next?reviewer=Ada&low={HUGE}",
+     "/api/next?reviewer=Ada&after=%D9%A3"],
+)  # fmt: skip
+def test_queries_that_are_none(digits, path):
+    with digits.client() as client:
+        answer = client.get(path)
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]
+
+
+def test_pictures_that_are_none(digits):
+    with digits.client() as client:
+        for row in ("9" * 5000, HUGE, "1e3", "%D9%A3", "99999"):
+            assert client.get(f"/picture/{row}").status_code in (400, 404)
+
+
+def test_a_browser_without_the_link_reads_a_sentence(digits):
+    accept = {"accept": "text/html,application/xhtml+xml"}
+    for query in ("", "?token=wrong"):
+        answer = httpx.get(f"{digits.home}/{query}", headers=accept)
+        assert answer.status_code == 403
+        assert answer.headers["content-type"].startswith("text/html")
+        assert "<p>The " in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert httpx.get(digits.home).json()["error"]

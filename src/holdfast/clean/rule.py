@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from holdfast.errors import HoldfastError
 from holdfast.issues.find import FLAGGED
-from holdfast.review.store import REVIEWS, decisions_at
 from holdfast.run import Run
 
 USUAL = 0.5
@@ -86,14 +84,11 @@ def judged(run: Run, rule: Rule) -> Judged:
     """The rows of a run under a rule."""
     if run.config.unlabelled:
         raise HoldfastError("the run has learned without labels, so there are none to clean")
-    table = run.issue_table()
+    table, answers = run.answered_table(), run.answers()
     given, suggested = (_labels(table, name, run.classes) for name in ("given", "suggested"))
-    decided = _decided(run, given)
-    reviewed = np.zeros(len(table), dtype=bool)
-    reviewed[list(decided)] = True
+    reviewed = np.zeros(len(table), dtype=bool) if answers is None else answers.reviewed
     wanted = given.copy()
-    if decided:
-        wanted[list(decided)] = np.array(list(decided.values()))
+    wanted[reviewed] = suggested[reviewed]
     trust = table["trust"].to_numpy(dtype=np.float64)
     corrected = (trust < rule.correct) & ~reviewed
     wanted[corrected] = suggested[corrected]
@@ -101,20 +96,6 @@ def judged(run: Run, rule: Rule) -> Judged:
     doubted = table["flag"].to_numpy(dtype=bool) & ~reviewed
     row = table["row"].to_numpy(dtype=np.int64)
     return Judged(row, given, wanted, suggested, dropped, reviewed, doubted, np.where(reviewed, 1.0, trust))
-
-
-def _decided(run: Run, given: Array) -> dict[int, Any]:
-    """What reviewers have decided, by the place of the row; where they are unsure or divided nothing is."""
-    path = None if run.out is None else Path(run.out) / REVIEWS
-    if path is None or not path.exists():
-        return {}
-    decisions = decisions_at(path, run.config.fingerprint)
-    found: dict[int, Any] = {}
-    for row in sorted(decisions.by_row):
-        settled = decisions.settled(row)
-        if settled is not None and settled.label is not None:
-            found[row] = settled.label if run.classes is None else run.classes.index(str(settled.label))
-    return found
 
 
 def _labels(table: pd.DataFrame, which: str, classes: tuple[str, ...] | None) -> Array:

@@ -16,8 +16,8 @@ from holdfast.errors import HoldfastError
 from holdfast.exchange import argilla, hugging_face, label_studio
 from holdfast.exchange.items import items
 from holdfast.files import write_text
+from holdfast.review.answers import columns_of
 from holdfast.review.export import corrected
-from holdfast.review.store import REVIEWS, decisions_at
 from holdfast.run import Run
 from holdfast.spreadsheet import write_csv
 
@@ -76,18 +76,21 @@ def _labels(made: Run, run: Path, out: Path, force: bool) -> None:
     if out.suffix != ".csv":
         raise HoldfastError(f"{out} must end in .csv")
     o.check_free(out, force)
-    if not (run / REVIEWS).exists():
+    answers, earlier = made.answers(), int(made.earlier_reviews()["reviewed"].sum())
+    if answers is None and not earlier:
         raise HoldfastError(
             f"nothing is reviewed in {run} yet; run holdfast review {run}, or correct labels without a review: "
             f"holdfast clean {run} --out FILE"
         )
-    decisions = decisions_at(run / REVIEWS, made.config.fingerprint)
-    table = corrected(made.issue_table(), decisions, made.classes is not None)
+    table = corrected(made, answers)
     write_csv(table, out)
-    labels = [name for name in table.columns if name.startswith("label")]
-    changed = sum(int((table[name] != table[name.replace("label", "given")]).sum()) for name in labels[:1])
-    reviewed = int(table["reviewed"].sum())
-    _tell(f"{reviewed:,} rows reviewed, {changed:,} labels changed: {out}")
+    before, after = (table[columns_of(table, name)].to_numpy() for name in ("original", "label"))
+    reviewed, changed = table["reviewed"].to_numpy(), int((before != after).any(1).sum())
+    again = f", {earlier:,} of them before this run" if earlier else ""
+    _tell(f"{int(reviewed.sum()):,} rows reviewed{again}, {changed:,} labels changed: {out}")
+    if made.config.source:
+        data = made.config.source["path"]
+        _tell(f"train again, with other options as before: holdfast fit {data} --labels {out} --out FOLDER")
 
 
 def _tell(text: str) -> None:

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import options as o
+from holdfast.issues.find import REVIEWED
 from holdfast.run import Run
 from holdfast.spreadsheet import write_csv
 
@@ -25,15 +26,18 @@ def issues(
 ) -> None:
     """Say which labels of a run are wrong: a ranked table with suggestions and calibrated trust.
 
+    After a review (holdfast review) its answers count: rows that are settled are as decided, and the trust in all
+    others is calibrated by what reviewers found.
+
     Example: [bold]holdfast issues run/[/bold]
     """
     made = Run.records(run)
     table = made.issues()
     path = out or run / "issues.csv"
     write_csv(table, path)
-    flagged = int(table["flag"].sum())
-    if show > 0 and flagged:
-        o.console.print(_shown(table.head(min(show, flagged)), o.is_narrow()))
+    flagged = table[table["flag"] & (table["why"] != REVIEWED)]
+    if show > 0 and len(flagged):
+        o.console.print(_shown(flagged.head(show), o.is_narrow()))
     o.say_wrong_labels(made.wrong_labels(), path)
 
 

@@ -335,9 +335,9 @@ def as_array(x: Any) -> Any:
 
 def say_wrong_labels(found: WrongLabels, more: Path | str) -> None:
     """How many labels are wrong, in the same words after every command, and where there is more."""
-    for line in (found.estimate, f"{found.flags}: {more}", found.difference):
+    for line in (found.estimate, found.review, f"{found.flags}: {more}", found.difference):
         if line:
-            console.print(line, highlight=False, soft_wrap=True)
+            console.print(str(line), highlight=False, soft_wrap=True)
 
 
 def is_narrow() -> bool:

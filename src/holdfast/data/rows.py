@@ -16,8 +16,10 @@ from holdfast.data.labels import floats_are_targets
 from holdfast.data.summary import Summary
 from holdfast.errors import HoldfastError
 
-OF_EACH_ROW = ("truth", "source_index", "reviewed", "content", "place", "frozen", "weight")
-"""What else may be known of each row, by the names that ``Rows`` has for it."""
+OF_JUDGED = ("source_index", "reviewed", "reviewer", "original")
+"""What a run keeps of each row that it judges, by the names that ``Rows`` has for it."""
+OF_EACH_ROW = ("truth", *OF_JUDGED, "content", "place", "frozen", "weight")
+"""What else may be known of each row."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Rows:
     recipe: how further rows of the same kind are prepared, as plain JSON values.
     source_index: (N,) the number of each row among those that were read; None: its own number.
     reviewed: (N,) whether a person has reviewed the label; a method trusts such labels fully.
+    reviewer, reviewers: (N,) who has, as numbers from 1 of names; 0 where that is not known.
+    original: labels as the data has them, in its units, where they were corrected; of the shape of y.
     source: where the rows were read from, as plain JSON values; empty for rows made in memory.
     content: (N, 32) digests of what the inputs were made of, where they are features of a pre-trained network: computed
         anew on another machine they differ in their last bits. None: the inputs are their own content.
@@ -53,6 +57,9 @@ class Rows:
     recipe: Mapping[str, Any] = field(default_factory=dict)
     source_index: Tensor | None = None
     reviewed: Tensor | None = None
+    reviewer: Tensor | None = None
+    reviewers: tuple[str, ...] = ()
+    original: Tensor | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
     content: Tensor | None = None
     place: Tensor | None = None
@@ -130,9 +137,14 @@ class Rows:
         recipe = {name: value for name, value in self.recipe.items() if name != "tuned"}
         return replace(self, x=self.frozen, frozen=None, recipe=recipe)
 
+    def known(self) -> dict[str, Tensor]:
+        """What a run keeps of the rows that it judges, as far as it is known."""
+        values = {name: getattr(self, name) for name in OF_JUDGED}
+        return {name: each for name, each in values.items() if each is not None}
+
     def without_labels(self) -> Rows:
         """The inputs alone: what a method never sees it cannot learn."""
-        return replace(self, y=torch.zeros(len(self), 0), classes=None, truth=None)
+        return replace(self, y=torch.zeros(len(self), 0), classes=None, truth=None, original=None)
 
     @property
     def fingerprint(self) -> str:

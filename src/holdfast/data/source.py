@@ -7,20 +7,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
-from torch import Tensor
 
-from holdfast.data import tables
+from holdfast.data.corrected import with_corrected
 from holdfast.data.encode import encoder_in
-from holdfast.data.labels import name_of
 from holdfast.data.read import read
 from holdfast.data.rows import Rows
 from holdfast.data.scale import scaled_targets
 from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
-from holdfast.spreadsheet import read_back
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,7 @@ class Source:
             source["reading"] = {**self.reading, "encoder": encoder_in(read_rows.recipe)}
         rows = replace(read_rows, source_index=torch.arange(len(read_rows)), source=source)
         if self.labels is not None:
-            rows = _corrected(rows, Path(self.labels))
+            rows = with_corrected(rows, Path(self.labels))
         rows = scaled_targets(rows)
         if is_file(self.test):
             held_out, _ = read(Path(self.test), **{**self.reading, "recipe": dict(rows.recipe)}, progress=progress)
@@ -86,53 +81,6 @@ def read_again(source: Mapping[str, Any], fingerprint: str, held_out: str | None
     if (rows.fingerprint, apart) != (fingerprint, held_out):
         raise HoldfastError(f"the data at {found.path} has changed since the run; train again")
     return rows if held_out is None or test is None else rows.followed_by(test)
-
-
-def _corrected(rows: Rows, path: Path) -> Rows:
-    """The rows with the labels of a file; those that a person has reviewed are marked."""
-    table = read_back(tables.load(path))
-    columns = ["label"] if rows.classes is not None or rows.y.shape[1] == 1 else _numbered(rows, "label")
-    given = ["given"] if len(columns) == 1 else _numbered(rows, "given")
-    gone = [name for name in ("row", "reviewed", *columns, *given) if name not in table.columns]
-    if gone:
-        raise HoldfastError(f"{path} lacks the column {gone[0]!r}; pass a file that holdfast export has written")
-    place = pd.to_numeric(table["row"], errors="coerce").to_numpy(dtype=np.float64)
-    if not (np.isin(place, np.arange(len(rows))).all() and len(np.unique(place)) == len(place)):
-        raise HoldfastError(f"{path} names rows twice or rows that the data does not have; it has {len(rows)} rows")
-    index = torch.from_numpy(place.astype(np.int64))
-    stood = _values(table[given], rows, path)
-    other = (stood != rows.y[index]) if rows.classes is not None else _apart(stood, rows.y[index])
-    if bool(other.any()):
-        row = int(index[other][0])
-        raise HoldfastError(f"{path} was exported for other data: row {row} has another label there")
-    y, reviewed = rows.y.clone(), torch.zeros(len(rows), dtype=torch.bool)
-    y[index] = _values(table[columns], rows, path)
-    reviewed[index] = torch.tensor([str(value).lower() == "true" for value in table["reviewed"]])
-    return replace(rows, y=y, reviewed=reviewed)
-
-
-def _apart(values: Tensor, others: Tensor) -> Tensor:
-    """(N,) whether targets differ by more than what is lost when they are scaled around their median and back."""
-    size = others.abs() + others.median(0).values.abs()
-    return ((values - others).abs() > 1e-5 * size).any(1)
-
-
-def _values(table: pd.DataFrame, rows: Rows, path: Path) -> Tensor:
-    if rows.classes is None:
-        numbers = table.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float32)
-        if not np.isfinite(numbers).all():
-            raise HoldfastError(f"{path}: column {table.columns[0]!r} has values that are no numbers")
-        return torch.tensor(numbers)
-    number = {name: k for k, name in enumerate(rows.classes)}
-    names = [name_of(value) for value in table.iloc[:, 0]]
-    strange = next((name for name in names if name not in number), None)
-    if strange is not None:
-        raise HoldfastError(f"{path}: {strange!r} is none of the classes {', '.join(rows.classes[:10])}")
-    return torch.tensor([number[name] for name in names])
-
-
-def _numbered(rows: Rows, name: str) -> list[str]:
-    return [f"{name}_{k}" for k in range(rows.y.shape[1])]
 
 
 def is_file(test: str) -> bool:

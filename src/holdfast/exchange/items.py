@@ -14,6 +14,7 @@ import pandas as pd
 
 from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
+from holdfast.issues.find import REVIEWED
 from holdfast.review.store import REVIEWS, Answer, Decisions, Label, Store
 from holdfast.run import Run
 
@@ -71,11 +72,11 @@ class Decided(NamedTuple):
 
 
 def items(run: Run, every: bool = False) -> list[Item]:
-    """The doubtful rows of a run, or all, least trusted first."""
-    table = run.issue_table()
+    """The doubtful rows of a run that nobody has reviewed, or all, least trusted first."""
+    table = run.answered_table()
     if "given" not in table:
         raise HoldfastError("rows with several targets have no one label to ask for; holdfast review shows them")
-    chosen = table if every else table[table["flag"]]
+    chosen = table if every else table[table["flag"] & (table["why"] != REVIEWED)]
     if not len(chosen):
         raise HoldfastError(
             "no label is likelier wrong than right, so there is nothing to ask; pass --all for all rows"

@@ -60,22 +60,28 @@ class Trust(NamedTuple):
         return self.posterior.scatter(1, y[:, None], -1.0).argmax(1)
 
 
-def label_trust(expected: Tensor, y: Tensor) -> Trust:
+def label_trust(expected: Tensor, y: Tensor, certain: Tensor | None = None) -> Trust:
     """The probability of each true class, given what a network expects and the label.
 
-    Shape: expected (N, C) probabilities, y (N,).
+    Shape: expected (N, C) probabilities, y (N,), certain (N,) labels that are known to be right.
 
     >>> expected = torch.tensor([[0.9, 0.1]] * 30 + [[0.1, 0.9]] * 30)
     >>> label_trust(expected, torch.tensor([0] * 29 + [1] * 31)).right(torch.tensor([0] * 29 + [1] * 31))[29] < 0.1
     tensor(True)
     """
-    return trust_in(_sharpened(expected, y), y)
+    return trust_in(_sharpened(expected, y, certain), y, certain)
 
 
-def _sharpened(expected: Tensor, y: Tensor) -> Tensor:
+def _sharpened(expected: Tensor, y: Tensor, certain: Tensor | None = None) -> Tensor:
     """(N, C) evidence about true classes, from what a network that learnt from noisy labels expects."""
-    logs = _denoised_logs(expected)
-    return (logs * _sharpness(logs, y)).softmax(1)
+    logs, doubtful = _denoised_logs(expected), doubtful_rows(y, certain)
+    return (logs * _sharpness(logs[doubtful], y[doubtful])).softmax(1)
+
+
+def doubtful_rows(y: Tensor, certain: Tensor | None) -> Tensor | slice:
+    """The rows by which noise is judged: labels that are certain were given otherwise than all others. All rows where
+    none is certain, or all are."""
+    return slice(None) if certain is None or bool(certain.all()) else ~certain.to(y.device)
 
 
 def _sharpness(logs: Tensor, y: Tensor) -> float:
@@ -89,15 +95,15 @@ def _sharpness(logs: Tensor, y: Tensor) -> float:
     return float(found.x)
 
 
-def trust_in(evidence: Tensor, y: Tensor) -> Trust:
+def trust_in(evidence: Tensor, y: Tensor, certain: Tensor | None = None) -> Trust:
     """The same from evidence about true classes, whether it is half as sharp as it seems, as sharp, or twice as sharp.
 
-    Shape: evidence (N, C) probabilities of the true classes, y (N,).
+    Shape: evidence (N, C) probabilities of the true classes, y (N,), certain (N,) labels that are known to be right.
     """
     evidence = evidence.double()
     posterior, transition = torch.zeros_like(evidence), evidence.new_zeros(evidence.shape[1], evidence.shape[1])
     for power in ASSUMED:
-        part = trust_at(evidence, y, power)
+        part = trust_at(evidence, y, power, certain)
         posterior += part.posterior / len(ASSUMED)
         transition += part.transition / len(ASSUMED)
     rare = torch.bincount(y, minlength=evidence.shape[1])[y] < FEWEST
@@ -105,18 +111,26 @@ def trust_in(evidence: Tensor, y: Tensor) -> Trust:
     return Trust(posterior, transition, evidence)
 
 
-def trust_at(evidence: Tensor, y: Tensor, power: float = 1.0) -> Trust:
+def trust_at(evidence: Tensor, y: Tensor, power: float = 1.0, certain: Tensor | None = None) -> Trust:
     """The same at one sharpness: evidence raised to a power is taken at its word.
 
-    Shape: evidence (N, C) probabilities of the true classes, y (N,).
+    A certain label is the true class. It has no part in the transition matrix by which others are judged: it was not
+    given as they were.
+
+    Shape: evidence (N, C) probabilities of the true classes, y (N,), certain (N,).
     """
     evidence = evidence.double() ** power
     evidence = evidence / evidence.sum(1, keepdim=True)
-    transition = fit_transition(evidence, y)
-    return Trust(bayes(evidence, y, transition), transition, evidence)
+    doubtful = doubtful_rows(y, certain)
+    transition = fit_transition(evidence[doubtful], y[doubtful])
+    posterior = bayes(evidence, y, transition)
+    if certain is not None:
+        own = torch.nn.functional.one_hot(y, evidence.shape[1]).to(evidence)
+        posterior = torch.where(certain.to(y.device)[:, None], own, posterior)
+    return Trust(posterior, transition, evidence)
 
 
-def joined_evidence(held_out: Tensor, others: Sequence[Tensor], y: Tensor) -> Tensor:
+def joined_evidence(held_out: Tensor, others: Sequence[Tensor], y: Tensor, certain: Tensor | None = None) -> Tensor:
     """(N, C) evidence of networks that never saw a label, joined with other sources.
 
     How soon a label is learnt says whether it is right, which a network that never sees it cannot say; but what is
@@ -124,14 +138,17 @@ def joined_evidence(held_out: Tensor, others: Sequence[Tensor], y: Tensor) -> Te
     have not learnt the habits of those who gave them. So the mean of all sources decides which labels are likelier
     wrong than others, and is sharpened until as many of them are wrong as the held-out evidence alone has it. A source
     that agrees with the given labels much less often than the held-out evidence knows too little, and is left out.
+    Labels that are certain have no say in how many are wrong.
 
-    Shape: held_out (N, C) and each other (N, C) probabilities, y (N,) -> (N, C).
+    Shape: held_out (N, C) and each other (N, C) probabilities, y (N,), certain (N,) -> (N, C).
     """
-    rate = 1 - float(trust_at(_sharpened(held_out, y), y).right(y).mean())
+    doubtful = doubtful_rows(y, certain)
+    labels = y[doubtful]
+    rate = 1 - float(trust_at(_sharpened(held_out, y, certain)[doubtful], labels).right(labels).mean())
     agreement = (held_out.argmax(1) == y).double().mean()
     heard = [other for other in others if (other.argmax(1) == y).double().mean() >= LISTENED * agreement]
     logs = _denoised_logs(torch.stack([each.double() for each in (held_out, *heard)]).mean(0))
-    some, given = _sample(logs, y)
+    some, given = _sample(logs[doubtful], labels)
     low, high = JOINED
     for _ in range(HALVINGS):
         middle = (low * high) ** 0.5
@@ -141,13 +158,13 @@ def joined_evidence(held_out: Tensor, others: Sequence[Tensor], y: Tensor) -> Te
     return (logs * power).softmax(1)
 
 
-def further_evidence(further: Tensor, held_out: Tensor, y: Tensor) -> Tensor:
+def further_evidence(further: Tensor, held_out: Tensor, y: Tensor, certain: Tensor | None = None) -> Tensor:
     """(M, C) evidence about further rows, as sharp as held-out evidence is made; their own labels are not asked.
 
-    Shape: further (M, C), held_out (N, C) probabilities, y (N,) the labels of the latter -> (M, C).
+    Shape: further (M, C), held_out (N, C) probabilities, y (N,) the labels of the latter, certain (N,) -> (M, C).
     """
-    logs = _denoised_logs(torch.cat([held_out, further]))
-    return (logs[len(held_out) :] * _sharpness(logs[: len(held_out)], y)).softmax(1)
+    logs, doubtful = _denoised_logs(torch.cat([held_out, further])), doubtful_rows(y, certain)
+    return (logs[len(held_out) :] * _sharpness(logs[: len(held_out)][doubtful], y[doubtful])).softmax(1)
 
 
 def _denoised_logs(expected: Tensor) -> Tensor:
@@ -177,9 +194,18 @@ def fit_transition(
         posterior = bayes(evidence, y, transition)
         if weight is not None:
             posterior = posterior * weight[:, None]
-        pairs = torch.zeros_like(own).index_add_(0, y, posterior).T + PRIOR[0] + PRIOR[1] * own
-        transition = pairs / pairs.sum(1, keepdim=True)
+        transition = transition_of(posterior, y)
     return transition
+
+
+def transition_of(posterior: Tensor, y: Tensor) -> Tensor:
+    """(C, C) how often each label is given to each true class, from the probabilities of the latter.
+
+    Shape: posterior (N, C), or times the weight of each row, y (N,) -> (C, C).
+    """
+    own = torch.eye(posterior.shape[1], dtype=posterior.dtype, device=posterior.device)
+    pairs = torch.zeros_like(own).index_add_(0, y, posterior).T + PRIOR[0] + PRIOR[1] * own
+    return pairs / pairs.sum(1, keepdim=True)
 
 
 def bayes(evidence: Tensor, y: Tensor, transition: Tensor) -> Tensor:

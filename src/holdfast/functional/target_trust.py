@@ -30,14 +30,15 @@ class TargetTrust(NamedTuple):
     """(N, q) how far from what is expected 95 % of right targets lie at most."""
 
 
-def target_trust(expected: Tensor, y: Tensor) -> TargetTrust:
+def target_trust(expected: Tensor, y: Tensor, certain: Tensor | None = None) -> TargetTrust:
     """The probability that a target is right, from how far it lies from what is expected.
 
     Right targets scatter around the expectation by Student's t, whose spread follows the expectation: dear diamonds
     scatter more than cheap ones. Wrong targets lie where targets lie at all. Rate, spread and where wrong ones lie are
-    fitted by expectation maximisation; the spread is a weighted median, so that wrong targets do not widen it.
+    fitted by expectation maximisation; the spread is a weighted median, so that wrong targets do not widen it. Targets
+    that are certain are right, and have no say in how many of the others are.
 
-    Shape: expected (N, q), y (N, q).
+    Shape: expected (N, q), y (N, q), certain (N,) targets that are known to be right.
 
     >>> expected, y = torch.zeros(40, 1), torch.linspace(-1, 1, 40)[:, None]
     >>> y[7] = 30.0
@@ -50,13 +51,14 @@ def target_trust(expected: Tensor, y: Tensor) -> TargetTrust:
     groups = [_Groups(column) for column in expected.T.contiguous()]
     cells = [_Cells(column) for column in y.T.contiguous()]
     right, rate = torch.ones(len(y), dtype=torch.float64), 0.1
+    doubtful = torch.ones(len(y), dtype=torch.bool) if certain is None else ~certain.cpu()
     for _ in range(ROUNDS):
         spread = torch.stack([group.spread(m, right) for group, m in zip(groups, miss.T, strict=True)], 1)
         spread = spread.maximum(least)
         anywhere = torch.stack([cell.density(1 - right) for cell in cells], 1).log()
         odds = _log_t(miss / spread) - spread.log() - anywhere.minimum(-math.log(WIDER) - spread.log())
-        right = torch.sigmoid(odds.sum(1) + math.log((1 - rate) / rate))
-        rate = min(max(float(1 - right.mean()), 1e-6), 0.9)
+        right = torch.where(doubtful, torch.sigmoid(odds.sum(1) + math.log((1 - rate) / rate)), 1.0)
+        rate = min(max(float((1 - right).sum() / doubtful.sum().clamp_min(1)), 1e-6), 0.9)
     usual = torch.stack([_weighted_quantile(column, right, 0.95) for column in (miss / spread).T])
     return TargetTrust(right, usual * spread)
 

@@ -19,6 +19,9 @@ from holdfast.issues.scorers import checked
 FLAGGED = 0.5
 """Labels that are likelier wrong than right are flagged."""
 
+REVIEWED = "reviewed"
+"""Why a row is trusted, or not, that a person has settled."""
+
 Array = NDArray[Any]
 
 
@@ -86,11 +89,9 @@ def ledger_trust(ledger: Mapping[str, Tensor]) -> Trust:
     """How far each label of a run can be trusted: by networks that have never seen it where they were asked, else by
     what the network expected on average while it was trained on it. A reviewed label is right."""
     y, reviewed = ledger["given"], ledger.get("reviewed")
-    trust = trust_in(ledger["evidence"], y) if "evidence" in ledger else label_trust(ledger["expected"], y)
-    if reviewed is None or not bool(reviewed.any()):
-        return trust
-    own = torch.nn.functional.one_hot(y, trust.evidence.shape[1]).to(trust.evidence)
-    return trust_in(torch.where(reviewed[:, None], own, trust.evidence), y)
+    if "evidence" in ledger:
+        return trust_in(ledger["evidence"], y, reviewed)
+    return label_trust(ledger["expected"], y, reviewed)
 
 
 def ledger_table(
@@ -105,11 +106,34 @@ def ledger_table(
     if names is not None:
         table = class_table(ledger_trust(ledger) if trust is None else trust, y, names)
     else:
-        table = _target_table(target_trust(expected, y), y, expected, recipe)
+        table = _target_table(target_trust(expected, y, ledger.get("reviewed")), y, expected, recipe)
     table["held_out"] = ledger["held_out"].numpy() if "held_out" in ledger else False
     suggested = None if names is None else table["suggested"].to_numpy()
     table["why"] = reasons(ledger, suggested, table["flag"].to_numpy())
     return table
+
+
+def answered(table: pd.DataFrame, trust: Array, rows: Array, labels: Sequence[str | list[float]]) -> pd.DataFrame:
+    """A table of issues after a review: trust as it is by now, and labels that reviewers have settled.
+
+    Parameters
+    ----------
+    table: one line a row, with the rivals of the labels.
+    trust: (N,) the probability that each label is right by now.
+    rows, labels: where reviewers agree on a label, and on which.
+    """
+    flag, reviewed = trust < FLAGGED, np.zeros(len(table), dtype=bool)
+    reviewed[rows] = True
+    after = table.assign(trust=trust, flag=flag)
+    for name in [name for name in table.columns if name.startswith("suggested")]:
+        given, rival = (table[name.replace("suggested", which)].to_numpy(copy=True) for which in ("given", "rival"))
+        values = np.where(flag, rival, given)
+        after[name] = values.astype(np.float64) if values.dtype.kind == "f" else values
+        number = int(name.rpartition("_")[2]) if "_" in name else 0
+        after.loc[reviewed, name] = [each if isinstance(each, str) else each[number] for each in labels]
+    why = np.where(flag & ~table["flag"], "as many like it were found wrong by reviewers", table["why"])
+    after["why"] = np.where(reviewed, REVIEWED, np.where(flag, why, ""))
+    return after
 
 
 def _target_table(trust: TargetTrust, y: Tensor, expected: Tensor, recipe: Mapping[str, Any]) -> pd.DataFrame:

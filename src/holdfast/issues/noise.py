@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.functional.label_trust import ASSUMED, Trust, bayes, fit_transition, trust_at
+from holdfast.functional.label_trust import ASSUMED, Trust, bayes, fit_transition, transition_of, trust_at
 
 DRAWS = 40
 ROUNDS = 3
@@ -20,6 +20,8 @@ ROUNDS = 3
 INTERVAL = (0.025, 0.975)
 NORMAL = 1.96
 """Standard deviations that hold 95 % of a normal distribution."""
+Rate = tuple[float, float, float]
+"""An estimate and the interval it lies in: noise rates, or numbers of labels."""
 APART = 1.5
 """An expected number so many times the flagged one, or the flagged one so many times it, asks for a word."""
 
@@ -36,7 +38,8 @@ class Noise:
     ----------
     rate: the noise rate: estimate, low, high.
     classes: one line a given class: labels, the noise rate among them, low, high.
-    transition, low, high: (C, C) transition matrix: the probability of each given class in each true class.
+    transition, low, high: (C, C) transition matrix: the probability of each given class in each true class, of labels
+        that nobody had reviewed before the run.
     """
 
     rate: tuple[float, float, float]
@@ -46,13 +49,18 @@ class Noise:
     high: Tensor
 
 
-def noise_of(trust: Trust, y: Tensor, names: Sequence[str], seed: int = 0) -> Noise:
-    """Estimate noise rate and transition matrix, and draw rows again and again for the intervals."""
+def noise_of(trust: Trust, y: Tensor, names: Sequence[str], certain: Tensor | None = None, seed: int = 0) -> Noise:
+    """Estimate noise rate and transition matrix, and draw rows again and again for the intervals.
+
+    Shape: y (N,), certain (N,) labels that are known to be right; they count among all, and never as wrong.
+    """
     classes = len(names)
     wrong = 1 - trust.right(y)
     count = torch.bincount(y, minlength=classes)
     own = _by_class(wrong, y, classes) / count.clamp_min(1)
-    drawn = [_draws(trust_at(trust.evidence, y, power), y, classes, seed) for power in (min(ASSUMED), max(ASSUMED))]
+    doubtful = torch.ones(len(y)).double() if certain is None else (~certain).double()
+    powers = (min(ASSUMED), max(ASSUMED))
+    drawn = [_draws(trust_at(trust.evidence, y, power, certain), y, doubtful, classes, seed) for power in powers]
     (least, most), (low, high), (low_matrix, high_matrix) = (_interval(parts) for parts in zip(*drawn, strict=True))
     table = pd.DataFrame(
         {
@@ -69,20 +77,53 @@ def noise_of(trust: Trust, y: Tensor, names: Sequence[str], seed: int = 0) -> No
     )
 
 
-def _draws(trust: Trust, y: Tensor, classes: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def _draws(trust: Trust, y: Tensor, doubtful: Tensor, classes: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """(D,) noise rates, (D, C) of each class, and (D, C, C) transition matrices of rows drawn again and again."""
     source = torch.Generator().manual_seed(seed)
     total = len(y)
     rates, own, matrices = [], [], []
     for _ in range(DRAWS):
         weight = torch.bincount(torch.randint(total, (total,), generator=source), minlength=total).double()
-        matrix = fit_transition(trust.evidence, y, trust.transition, weight, ROUNDS)
-        drawn = weight * (1 - bayes(trust.evidence, y, matrix).gather(1, y[:, None])[:, 0])
+        matrix = fit_transition(trust.evidence, y, trust.transition, weight * doubtful, ROUNDS)
+        drawn = weight * doubtful * (1 - bayes(trust.evidence, y, matrix).gather(1, y[:, None])[:, 0])
         sums = _by_class(drawn, y, classes)
         own.append(sums / _by_class(weight, y, classes).clamp_min(1))
         rates.append(sums.sum() / total)
         matrices.append(matrix)
     return torch.stack(rates), torch.stack(own), torch.stack(matrices)
+
+
+def noise_after(noise: Noise, trust: Trust, y: Tensor, right: Tensor, true: Tensor, rate: Rate, left: Rate) -> Noise:
+    """The same after a review, which has settled some labels and calibrated the trust in others.
+
+    Classes keep the intervals that they had, in parts of their rate, or have those of all labels if these are wider.
+
+    Parameters
+    ----------
+    right: (N,) the probability that each label is right by now.
+    true: (N,) the classes that reviewers have settled, -1 elsewhere.
+    rate: the noise rate by now, low and high.
+    left: the number of wrong labels that nobody has reviewed, low and high.
+    """
+    classes, settled = len(noise.classes), true >= 0
+    count = torch.bincount(y, minlength=classes).clamp_min(1)
+    found = _by_class(torch.where(settled, 1 - right, 0.0), y, classes) / count
+    rest = _by_class(torch.where(settled, 0.0, 1 - right), y, classes) / count
+    own, low, high = torch.tensor(noise.classes[["wrong", "low", "high"]].to_numpy(dtype=np.float64)).T
+    low, high = (bound / own.clamp_min(1e-12) for bound in (low, high))
+    least, most = (value / left[0] if left[0] > 0 else 1.0 for value in left[1:])
+    table = noise.classes.assign(
+        wrong=(found + rest).numpy(),
+        low=(found + rest * low.clamp_max(least)).numpy(),
+        high=(found + rest * high.clamp_min(most)).clamp_max(1).numpy(),
+    )
+    before = trust.right(y)
+    others = (1 - right) / (1 - before).clamp_min(1e-12)
+    posterior = (trust.posterior * others[:, None]).scatter(1, y[:, None], right[:, None].to(trust.posterior))
+    posterior[settled] = torch.nn.functional.one_hot(true[settled], classes).to(posterior)
+    transition = transition_of(posterior, y)
+    moved = transition - noise.transition
+    return Noise(rate, table, transition, (noise.low + moved).clamp(0, 1), (noise.high + moved).clamp(0, 1))
 
 
 @dataclass(frozen=True)
@@ -94,6 +135,7 @@ class WrongLabels:
     rate, low, high: the noise rate, the mean of the probabilities that a label is wrong, and its interval.
     flagged: labels that are each likelier wrong than right.
     rows: all of them.
+    review: what reviewers have found since the run, by which all of this is calibrated; None where there is nothing.
 
     >>> found = WrongLabels(0.08, 0.07, 0.09, flagged=1, rows=500)
     >>> found.estimate, found.flags
@@ -107,10 +149,12 @@ class WrongLabels:
     high: float
     flagged: int
     rows: int
+    review: Review | None = None
 
     @property
     def estimate(self) -> str:
-        return f"wrong labels, estimated: {self.rate:.1%} ({self.low:.1%} to {self.high:.1%})"
+        after = "" if self.review is None else f" after {self.review.answered:,} answers; before: {self.review.own}"
+        return f"wrong labels, estimated: {self.rate:.1%} ({self.low:.1%} to {self.high:.1%}){after}"
 
     @property
     def flags(self) -> str:
@@ -137,6 +181,36 @@ class WrongLabels:
             return f"{expected}, but no single one is likelier wrong than right"
         single = f"only {self.flagged:,} {'are each' if self.flagged > 1 else 'is itself'} likelier wrong than right"
         return f"{expected}, but {single}"
+
+
+@dataclass(frozen=True)
+class Review:
+    """What reviewers have found in a run.
+
+    Attributes
+    ----------
+    answered, wrong: rows that they have settled, and how many labels of them were wrong.
+    left: wrong labels that nobody has reviewed: estimate, low, high.
+    before: the noise rate as the run had it, low and high.
+
+    >>> print(Review(120, 38, (310.2, 251.0, 380.9), (0.12, 0.1, 0.14)))
+    38 of 120 reviewed labels were wrong; about 310 wrong ones are left (251 to 381)
+    """
+
+    answered: int
+    wrong: int
+    left: Rate
+    before: Rate
+
+    @property
+    def own(self) -> str:
+        """The noise rate before the review, in words."""
+        return "{:.1%} ({:.1%} to {:.1%})".format(*self.before)
+
+    def __str__(self) -> str:
+        estimate, low, high = (round(value) for value in self.left)
+        found = f"{self.wrong:,} of {self.answered:,} reviewed labels were wrong"
+        return f"{found}; about {estimate:,} wrong ones are left ({low:,} to {high:,})"
 
 
 def rate_by_trust(trust: NDArray[Any]) -> tuple[float, float, float]:

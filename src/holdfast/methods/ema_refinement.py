@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
-from holdfast.feed import Feed, random_rows
+from holdfast.feed import Feed, withheld_rows
 from holdfast.functional.memorisation import memorised_fraction
 from holdfast.method import Method
 from holdfast.nets.copies import move_towards
@@ -101,7 +101,7 @@ class EMARefinement(Method):
         self.register_buffer("stability", torch.zeros(()))
         self.register_buffer("counted", torch.zeros(2, dtype=torch.float64))
         share, most = PROBE
-        self.register_buffer("probe", random_rows(min(most, int(share * n)), data))
+        self.register_buffer("probe", withheld_rows(min(most, int(share * n)), data))
         self.register_buffer("memorising", torch.zeros((), dtype=torch.bool))
         self.averaged = copy.deepcopy(nets[0]).requires_grad_(False) if self.average else None
         self._horizon = self.average * data.steps()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
-from holdfast.feed import Feed, outputs_on, random_rows
+from holdfast.feed import Feed, outputs_on, withheld_rows
 from holdfast.method import Method
 from holdfast.nets.copies import move_towards
 from holdfast.task import Classification
@@ -47,7 +47,7 @@ class HeldOut(nn.Module):
 
     def __init__(self, share: float, net: nn.Module, data: Feed) -> None:
         super().__init__()
-        self.register_buffer("rows", random_rows(round(share * len(data)), data))
+        self.register_buffer("rows", withheld_rows(round(share * len(data)), data))
         self.register_buffer("score", torch.tensor(-torch.inf, dtype=torch.float64))
         self.best = copy.deepcopy(net).requires_grad_(False)
 

@@ -57,7 +57,7 @@ class SecondOpinion(Method):
                 "SecondOpinion needs the evidence of other networks; fit gathers it, and in a loop of your own set "
                 "feed.evidence to holdfast.evidence.cross_fit(...)"
             )
-        self._target = noise_model(data.task).refined(data.evidence, data.y)
+        self._target = noise_model(data.task).refined(data.evidence, data.y, data.reviewed)
         trees = data.evidence.trees
         self._trees = trees if isinstance(trees, FoldTrees) else None
 

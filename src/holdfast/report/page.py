@@ -27,7 +27,7 @@ def write_report(run: Run, path: str | Path, *, top: int = 48) -> WrongLabels:
     ----------
     top: suspects in the gallery.
     """
-    table = run.issue_table()
+    table = run.answered_table()
     noise, wrong = None if run.classes is None else run.noise(), run.wrong_labels()
     rows, display, missing = _shown(run)
     suspects = ranked(table.assign(position=np.arange(len(table)))).query("flag").head(top)

@@ -163,8 +163,7 @@ class Api:
         return JSONResponse(await asyncio.get_running_loop().run_in_executor(self._slow, self._end.export))
 
     async def picture(self, request: Request) -> Response:
-        text, display = request.path_params["row"], self._queue.shown.display
-        row = number_of(text) if text.isdecimal() and len(text) <= 12 else None
+        row, display = number_of(request.path_params["row"]), self._queue.shown.display
         if display is None or row is None or row >= len(self._queue):
             return JSONResponse({"error": "there is no such picture"}, 404)
         png = await asyncio.get_running_loop().run_in_executor(self._slow, display.png, row)

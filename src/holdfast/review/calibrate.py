@@ -17,6 +17,8 @@ DOUBT = 0.9
 nearly all labels are right a review tells less, and it is worth more of them."""
 REACH = 2.0
 """Log odds over which answers about some rows speak for others: none about doubtful rows says much of trusted ones."""
+SLOPE = 0.25
+"""Standard deviation of the slope of the shift: the surer a run is, the farther off it may be."""
 STEPS, CLOSE = 50, 1e-9
 DRAWS = 400
 CELLS = np.linspace(-15, 15, 481)
@@ -133,8 +135,8 @@ def calibrate(trust: Array, reviewed: Array, wrong: Array) -> Calibrated:
 def _covariance() -> Array:
     """(K, K) of the shift at the knots before any answer."""
     apart = KNOTS[:, None] - KNOTS
-    covariance: Array = DOUBT**2 * np.exp(-0.5 * (apart / REACH) ** 2) + 1e-4 * np.eye(len(KNOTS))
-    return covariance
+    near: Array = DOUBT**2 * np.exp(-0.5 * (apart / REACH) ** 2)
+    return near + SLOPE**2 * np.outer(KNOTS, KNOTS) + 1e-4 * np.eye(len(KNOTS))
 
 
 def _shares(odds: Array) -> Array:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from holdfast.config import RunConfig
 from holdfast.issues.noise import NORMAL
 from holdfast.review.agreement import agreements
+from holdfast.review.answers import columns_of
 from holdfast.review.calibrate import calibrate
 from holdfast.review.export import corrected
 from holdfast.review.order import Order, ordered
 from holdfast.review.queue import ReviewQueue
-from holdfast.review.store import REVIEWS, decisions_at
 from holdfast.run import Run
 from holdfast.spreadsheet import write_csv
 
@@ -69,17 +69,13 @@ class End:
     def export(self) -> dict[str, Any]:
         """Write corrected labels beside the run, in place of those of before."""
         path = self._folder / CORRECTED
-        decisions = decisions_at(self._folder / REVIEWS, self._run.config.fingerprint)
-        table = corrected(self._run.issue_table(), decisions, self._run.classes is not None)
+        table = corrected(self._run, self._run.answers())
         write_csv(table, path)
-        labels = [name for name in table.columns if name.startswith("label")]
-        changed = np.zeros(len(table), dtype=bool)
-        for name in labels:
-            changed |= (table[name] != table[name.replace("label", "given")]).to_numpy(dtype=bool)
+        before, after = (table[columns_of(table, name)].to_numpy() for name in ("original", "label"))
         return {
             "path": str(path),
             "reviewed": int(table["reviewed"].sum()),
-            "changed": int(changed.sum()),
+            "changed": int((before != after).any(1).sum()),
             "command": self.commands["refit"],
         }
 

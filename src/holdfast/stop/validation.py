@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
-from holdfast.feed import Feed, outputs_on, random_rows
+from holdfast.feed import Feed, outputs_on, withheld_rows
 from holdfast.stop.rule import StopRule, check_patience
 from holdfast.types import Epoch, Verdict
 
@@ -19,7 +19,7 @@ class NoisyValidationStop(StopRule):
 
     Parameters
     ----------
-    share: of the rows that no epoch trains on.
+    share: of the rows that no epoch trains on; labels that a person has reviewed are not among them.
     patience: epochs in a row without a better score.
     """
 
@@ -37,7 +37,11 @@ class NoisyValidationStop(StopRule):
 
     def begin(self, data: Feed) -> None:
         super().begin(data)
-        self.register_buffer("rows", random_rows(max(1, round(self.share * len(data))), data))
+        self.register_buffer("rows", withheld_rows(max(1, round(self.share * len(data))), data))
+        if not bool(self.rows.any()):
+            raise HoldfastError(
+                "all rows are reviewed and trained on, so none can be withheld; leave the stop rule out"
+            )
         self.register_buffer("most", torch.tensor([-torch.inf, 0.0], dtype=torch.float64))
 
     def withheld(self) -> Tensor:

@@ -1,5 +1,7 @@
 """The page by keyboard: one suspect, the grid, the search, the summary, and every control in between."""
 
+import time
+
 import pandas as pd
 import pytest
 from browsing import PHONE, decided, opened, press, row, seen, until
@@ -171,6 +173,22 @@ def test_keys_work_in_the_grid_after_its_controls(page):
     until(page, lambda: decided(page) == before + many - 1)
     page.click("#grid [data-undo]")
     until(page, lambda: decided(page) == before)
+
+
+def test_a_name_typed_before_the_server_answers_is_kept(browser, digits_alike):
+    page = browser.new_context().new_page()
+
+    def late(route):
+        time.sleep(0.5)
+        route.continue_()
+
+    page.route("**/api/setup", late)
+    page.goto(digits_alike.link, wait_until="commit")
+    page.fill("#reviewer", "Hedy")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#suspect:not([hidden])")
+    assert page.input_value("#reviewer") == "Hedy"
+    page.context.close()
 
 
 def test_words_typed_into_a_field_decide_nothing(page):

@@ -26,12 +26,11 @@ from holdfast.review.queue import Filter, ReviewQueue
 from holdfast.review.store import Answer, Sign, Store
 from holdfast.review.writer import Writer
 
-STATIC = {"/": ("review.html", "text/html"), "/review.js": ("review.js", "text/javascript"),
-          "/review.css": ("review.css", "text/css")}  # fmt: skip
+KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 
 
 def application(queue: ReviewQueue, access: Access, end: End | None = None) -> Starlette:
-    """The page for a queue. A request names rows by number and files not at all: these three are read once, here."""
+    """The page for a queue. A request names rows by number and no file: those of the page are read once, here."""
     api = Api(queue, access, end)
 
     @asynccontextmanager
@@ -52,7 +51,7 @@ def application(queue: ReviewQueue, access: Access, end: End | None = None) -> S
             Route("/api/summary", api.summary),
             Route("/api/export", api.export, methods=["POST"]),
             Route("/api/setup", api.setup),
-            *(Route(path, api.page) for path in STATIC),
+            *(Route(path, api.page) for path in api.pages),
             Route("/favicon.ico", lambda request: Response(status_code=204)),
         ],
         middleware=[Middleware(Guard, access=access)],
@@ -68,9 +67,7 @@ class Api:
 
     def __init__(self, queue: ReviewQueue, access: Access, end: End | None) -> None:
         self._queue, self._links, self._end = queue, access.links, end
-        self._pages = {
-            path: (files("holdfast.review") / "static" / name).read_bytes() for path, (name, _) in STATIC.items()
-        }
+        self.pages = _pages()
         self._writer = Writer(queue.store.again())
         # One thread for all that takes long, since decoding a picture changes what the whole process warns about.
         self._slow = ThreadPoolExecutor(1, "pictures")
@@ -80,8 +77,8 @@ class Api:
         self._slow.shutdown()
 
     async def page(self, request: Request) -> Response:
-        path = request.url.path
-        return Response(self._pages[path], media_type=f"{STATIC[path][1]}; charset=utf-8")
+        content, kind = self.pages[request.url.path]
+        return Response(content, media_type=f"{kind}; charset=utf-8")
 
     async def setup(self, request: Request) -> Response:
         link: Link | None = request.scope.get(LINK)
@@ -198,6 +195,16 @@ class Api:
         self._queue.catch_up()
         group = self._queue.group(reviewer, wanted, after, first)
         return JSONResponse({"group": group, "progress": self._queue.progress(reviewer, wanted)})
+
+
+def _pages() -> dict[str, tuple[bytes, str]]:
+    """The files of the page by their paths, with what each is; the page itself is at the root."""
+    found = {}
+    for file in (files("holdfast.review") / "static").iterdir():
+        kind = KINDS.get("." + file.name.rpartition(".")[2])
+        if kind is not None:
+            found["/" if file.name == "review.html" else f"/{file.name}"] = (file.read_bytes(), kind)
+    return found
 
 
 def _verdict(body: dict[str, Any], *allowed: Answer) -> Answer:

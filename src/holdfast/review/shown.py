@@ -129,7 +129,6 @@ class Shown:
             "given": label_text(line, "given"),
             "suggested": label_text(line, "suggested"),
             "trust": round(float(line["trust"]), 6),
-            "why": str(line["why"]),
             "reasons": self._reasons(row, line, [] if around is None else around.nearest(VOICES)),
             "likely": [{"label": name, "probability": round(p, 6)} for name, p in self._likeliest(row)],
             "picture": self.display is not None and self.display.pictures,

@@ -78,7 +78,7 @@ def notes_run(folder) -> Run:
     rng = np.random.default_rng(0)
     sport = rng.random(160) < 0.5
     words = {True: ["match", "team", "goal", "coach"], False: ["shares", "bank", "profit", "market"]}
-    notes = [f"On day {i} the {' and the '.join(rng.choice(words[bool(s)], 3))} were talked about \U0001f600, {SCRIPT}."
+    notes = [f"\U0001f600 On day {i} the {' and the '.join(rng.choice(words[bool(s)], 3))} were talked about, {SCRIPT}."
              for i, s in enumerate(sport)]  # fmt: skip
     about = np.where(sport ^ (np.arange(160) % 8 == 0), "Sport", "Business")
     pd.DataFrame({"note": notes, "about": about}).to_csv(folder / "notes.csv", index=False)

@@ -4,6 +4,7 @@ import signal
 import socket
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from finished_runs import SCRIPT
 
 from holdfast.review.app import application
 from holdfast.review.guard import local_access
+from holdfast.review.links import Links
 from holdfast.review.queue import ReviewQueue
 from holdfast.review.store import Store
 
@@ -105,19 +107,42 @@ def many(folder, rows, classes):
     return ReviewQueue(table, list(names), features, None, Store(folder / "reviews.sqlite", "f"))
 
 
-@pytest.fixture(scope="module")
-def crowd(tmp_path_factory):
-    """The link to a page of a hundred thousand suspects in a thousand classes, served from here."""
-    queue = many(tmp_path_factory.mktemp("crowd"), 100_000, 1000)
+@contextmanager
+def serving(queue, links=None):
+    """The address of a page that is served from here."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        page = application(queue, local_access(port, "t"))
+        page = application(queue, local_access(port, "t", links))
         server = uvicorn.Server(uvicorn.Config(page, log_level="warning", access_log=False))
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
-        yield f"http://127.0.0.1:{port}/?token=t"
+        yield f"http://127.0.0.1:{port}"
         server.should_exit = True
         thread.join()
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """The link to a page of a hundred thousand suspects in a thousand classes."""
+    with serving(many(tmp_path_factory.mktemp("crowd"), 100_000, 1000)) as home:
+        yield f"{home}/?token=t"
+
+
+def test_a_link_of_ones_own_says_who_one_is(browser, tmp_path):
+    queue = many(tmp_path, 60, 3)
+    links = Links(queue.store, tmp_path / "key")
+    token = links.make("Grace")
+    with serving(queue, links) as home:
+        page = browser.new_context().new_page()
+        page.goto(f"{home}/?token={token}")
+        page.wait_for_selector("#suspect:not([hidden])")
+        assert page.input_value("#reviewer") == "Grace"
+        assert page.get_attribute("#reviewer", "readonly") is not None
+        number = row(page).split()[1]
+        press(page, "k")
+        answer = page.request.get(f"{home}/api/item/{number}").json()
+        assert [said["reviewer"] for said in answer["item"]["decisions"]] == ["Grace"]
+        page.context.close()
 
 
 def test_a_hundred_thousand_suspects(browser, crowd):

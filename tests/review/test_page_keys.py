@@ -1,5 +1,7 @@
 """The page by keyboard: one suspect, the grid, the search, the summary, and every control in between."""
 
+import time
+
 import pandas as pd
 import pytest
 from browsing import PHONE, decided, opened, press, row, seen, until
@@ -173,6 +175,22 @@ def test_keys_work_in_the_grid_after_its_controls(page):
     until(page, lambda: decided(page) == before)
 
 
+def test_a_name_typed_before_the_server_answers_is_kept(browser, digits_alike):
+    page = browser.new_context().new_page()
+
+    def late(route):
+        time.sleep(0.5)
+        route.continue_()
+
+    page.route("**/api/setup", late)
+    page.goto(digits_alike.link, wait_until="commit")
+    page.fill("#reviewer", "Hedy")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#suspect:not([hidden])")
+    assert page.input_value("#reviewer") == "Hedy"
+    page.context.close()
+
+
 def test_words_typed_into_a_field_decide_nothing(page):
     before = decided(page)
     page.click("#reviewer")
@@ -226,6 +244,33 @@ def test_bar_and_words_tell_the_same_trust(page):
         assert abs(100 * width - told) < 1
         assert page.query_selector_all("#reasons li")
         press(page, "ArrowRight")
+
+
+def test_words_that_matter_are_marked_whole(browser, notes):
+    """Whatever stands before them: some characters count twice in a browser and once in the data."""
+    page = opened(browser, notes.link)
+    marked = page.locator("#texts mark").all_text_contents()
+    assert marked
+    words = set(page.text_content("#texts").replace(",", "").split())
+    assert set(marked) <= words
+    assert page.is_visible("#words")
+    page.keyboard.press("g")
+    page.wait_for_selector("#grid:not([hidden])")
+    assert page.locator("#cells mark").count() >= len(marked)
+    assert page.problems == []
+    page.context.close()
+
+
+def test_stepping_a_number_keeps_its_field(page):
+    open_filter(page)
+    page.focus("#low")
+    for step in ("5", "10", "15"):
+        page.keyboard.press("ArrowUp")
+        page.wait_for_selector("main:not([aria-busy])")
+        assert page.input_value("#low") == step
+    assert page.evaluate("document.activeElement.id") == "low"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "work"
 
 
 def test_the_filter_covers_nothing(page):

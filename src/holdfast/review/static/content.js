@@ -5,27 +5,23 @@ const UNUSUAL = 2;
 const CONTEXT = 90;
 export const unusual = (field) => field.apart >= UNUSUAL;
 
-// Marks count characters, as people do; strings count halves of some.
-export function passage(text, marks, most) {
-  const letters = Array.from(text);
+// `marks`: [[start, end, "given" or "suggested"]]; of a long text no more than `most` characters, around the first mark.
+export function passage(text, marks, most = text.length) {
   const node = made("p", undefined, "passage");
-  let [from, to] = [0, letters.length];
-  if (most && letters.length > most) {
-    const first = marks.length ? Math.min(...marks.map(([start]) => start)) : 0;
-    from = first > most - CONTEXT ? first - CONTEXT : 0;
-    to = Math.min(letters.length, from + most);
-  }
+  const first = marks.length ? Math.min(...marks.map(([start]) => start)) : 0;
+  const from = text.length > most && first > most - CONTEXT ? first - CONTEXT : 0;
+  const to = Math.min(text.length, from + most);
   if (from > 0) node.append("… ");
   let done = from;
   for (const [start, end, kind] of [...marks].sort((a, b) => a[0] - b[0])) {
     if (start < done || end > to) continue;
-    const word = made("mark", letters.slice(start, end).join(""), kind === "given" ? "for-given" : "for-suggested");
+    const word = made("mark", text.slice(start, end), kind === "given" ? "for-given" : "for-suggested");
     word.title = `speaks for the ${kind} label`;
-    node.append(letters.slice(done, start).join(""), word);
+    node.append(text.slice(done, start), word);
     done = end;
   }
-  node.append(letters.slice(done, to).join(""));
-  if (to < letters.length) node.append(" …");
+  node.append(text.slice(done, to));
+  if (to < text.length) node.append(" …");
   return node;
 }
 

@@ -6,7 +6,7 @@ import { marked } from "./content.js";
 import { wanted } from "./filter.js";
 import { reviewer, setup, showProgress } from "./session.js";
 import { nothing } from "./single.js";
-import { release, show } from "./views.js";
+import { release, rest, show } from "./views.js";
 
 const SAID = { suggestion: "accepted as suggested", keep: "kept as given", unsure: "left as unsure" };
 let group = null;
@@ -21,7 +21,7 @@ export function showGroup(answer, before = "") {
   show(group ? "grid" : "done");
   if (group) render(before);
   else nothing();
-  release();
+  rest();
 }
 
 const following = (place = {}) => query("/api/group", { reviewer: reviewer(), ...wanted(), ...place });

@@ -36,7 +36,7 @@ for (const key of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "E
 
 function openCard() {
   at("card").showModal();
-  at("card-close").focus();
+  at("card").focus();
 }
 
 // Letters are no part of a number: they leave its field and decide.

@@ -10,6 +10,10 @@ import { bindSingle } from "./single.js";
 import { bindSummary } from "./summary.js";
 import { refresh } from "./walk.js";
 
+at("reviewer").addEventListener("change", () => {
+  remember();
+  refresh();
+});
 await work(async () => begin(await ask("/api/setup")));
 bindPicker();
 bindFilters(refresh);
@@ -17,8 +21,4 @@ bindSingle();
 bindGrid();
 bindSummary();
 bindKeys();
-at("reviewer").addEventListener("change", () => {
-  remember();
-  refresh();
-});
 refresh();

@@ -12,7 +12,8 @@ export function parts(label) {
 export function begin(told) {
   Object.assign(setup, told);
   const field = at("reviewer");
-  field.value = told.reviewer || localStorage.getItem("reviewer") || "";
+  // A name may have been typed before the answer was here.
+  field.value = told.reviewer || field.value || localStorage.getItem("reviewer") || "";
   field.readOnly = Boolean(told.reviewer);
 }
 

@@ -5,7 +5,7 @@ import { fieldLine, marked, nearRows, passages } from "./content.js";
 import { narrowed, wanted } from "./filter.js";
 import { pick } from "./picker.js";
 import { parts, reviewer, setup, showProgress } from "./session.js";
-import { release, show } from "./views.js";
+import { release, rest, show } from "./views.js";
 
 const SAID = { keep: "kept", suggestion: "suggestion taken", other: "set", unsure: "unsure" };
 let item = null;
@@ -17,7 +17,7 @@ export function showItem(answer) {
   show(item ? "suspect" : "done");
   if (item) render();
   else nothing();
-  release();
+  rest();
 }
 
 export function nothing() {

@@ -2,7 +2,7 @@
 import { ask, query, work } from "./api.js";
 import { at, count, line, made, say, warn } from "./dom.js";
 import { reviewer } from "./session.js";
-import { release, show } from "./views.js";
+import { rest, show } from "./views.js";
 
 const SUMS = { kept: "kept", corrected: "corrected", unsure: "unsure", disputed: "disputed", open: "still open" };
 
@@ -12,7 +12,7 @@ export const openSummary = () => work(async () => {
   show("summary");
   at("exported").textContent = "";
   render(told);
-  release();
+  rest();
 });
 
 function render(told) {

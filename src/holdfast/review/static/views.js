@@ -19,3 +19,8 @@ export function release() {
   const cells = shown.view === "grid" && at("cells").querySelector("[tabindex]");
   (cells || at("work")).focus({ preventScroll: true });
 }
+
+// The page has moved on: a field that is being filled in keeps the focus.
+export function rest() {
+  if (document.activeElement.tagName !== "INPUT") release();
+}

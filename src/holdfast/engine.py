@@ -6,11 +6,13 @@ import logging
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from holdfast.cluster import Place
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -60,6 +62,13 @@ class Engine:
             loss.backward()
         else:
             self._fabric.backward(loss)
+
+
+def check_available(accelerator: str) -> None:
+    """An error for a device that this machine does not have, before anything is written."""
+    there = {"cuda": torch.cuda.is_available, "gpu": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    if accelerator in there and not there[accelerator]():
+        raise HoldfastError(f"--device {accelerator}: there is no such device here; take cpu, or leave it out")
 
 
 def _joined(how: dict[str, Any], devices: int, place: Place | None) -> Fabric:

@@ -161,6 +161,7 @@ def fit(
     place = join()
     devices = devices_of(place, devices, batch_size)
     accelerator = check_devices(devices, strategy, device, batch_size) if place is None else device
+    check_available(accelerator)
     schedule = schedule or usual.schedule
     evidence = (evidence or method.uses_evidence) and not rows.unlabelled
     torch.manual_seed(seed)

@@ -66,8 +66,12 @@ class Engine:
 
 def check_available(accelerator: str) -> None:
     """An error for a device that this machine does not have, before anything is written."""
-    there = {"cuda": torch.cuda.is_available, "gpu": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
-    if accelerator in there and not there[accelerator]():
+    there = {
+        "cuda": torch.cuda.is_available(),
+        "gpu": torch.cuda.is_available(),
+        "mps": bool(torch.backends.mps.is_available()),
+    }
+    if not there.get(accelerator, True):
         raise HoldfastError(f"--device {accelerator}: there is no such device here; take cpu, or leave it out")
 
 

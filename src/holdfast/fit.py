@@ -18,7 +18,7 @@ from holdfast.config import RunConfig, optimizer_part, plain, rows_part, schedul
 from holdfast.data.held import Columns, take
 from holdfast.data.labels import Task
 from holdfast.data.rows import Rows
-from holdfast.engine import Engine, bare
+from holdfast.engine import Engine, bare, check_available
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
 from holdfast.feed import Augments, Feed, usual_batch

@@ -105,12 +105,14 @@ function render() {
   say(announcement());
 }
 
+// Of each reviewer the server tells "name: verdict"; a name may have a colon, a verdict has none.
 function renderDecisions() {
+  const words = { keep: `keeps ${item.given}`, suggestion: `says ${parts(item.suggested)[0]}`, other: "says another label", unsure: "is unsure" };
   at("decisions").hidden = !item.decisions.length;
-  at("decisions").lastElementChild.replaceChildren(...item.decisions.map(({ reviewer: name, verdict, label }) => {
+  at("decisions").lastElementChild.replaceChildren(...item.decisions.map((told) => {
+    const end = told.lastIndexOf(": ");
     const line = made("li");
-    const words = { keep: `keeps ${label}`, unsure: "is unsure" };
-    line.append(made("strong", name), ` ${words[verdict] || `says ${label}`}`);
+    line.append(made("strong", told.slice(0, end)), ` ${words[told.slice(end + 2)]}`);
     return line;
   }));
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -182,21 +183,23 @@ def fit(
     if place is not None:
         check_alike("other data or settings", config.decisive(), place)
         resume = resume or place.restarts > 0
-    saved = None if folder is None else from_first(lambda: folder.open(config, resume=resume))
-    feeding = {"batch_size": batch_size, "augment": augment, "seed": seed, "workers": workers}
-    engine = {"accelerator": accelerator, "devices": devices, "precision": precision, "place": place}
-    tracked = trackers_of((*trackers, "tensorboard") if tensorboard else trackers)
-    job = Job(
-        rows, held_out, with_reviewed(method, rows), stop, nets, optimizer, schedule, epochs, feeding, engine,
-        folder, config, None, {}, tracked, watch, going_on=saved is not None,
-    )  # fmt: skip
-    if evidence:
-        job.evidence = from_first(lambda: _evidence(job, net, pretrained, progress or Silent()))
-    if place is not None:
-        return _fit_elsewhere(job, saved, place, progress or Silent())
-    if devices > 1:
-        return _fit_in_several(job, progress or Silent())
-    return _finish(job, _train(job, saved, progress or Silent()))
+    alone = folder.locked() if folder is not None and (place is None or place.first) else nullcontext()
+    with alone:
+        saved = None if folder is None else from_first(lambda: folder.open(config, resume=resume))
+        feeding = {"batch_size": batch_size, "augment": augment, "seed": seed, "workers": workers}
+        engine = {"accelerator": accelerator, "devices": devices, "precision": precision, "place": place}
+        tracked = trackers_of((*trackers, "tensorboard") if tensorboard else trackers)
+        job = Job(
+            rows, held_out, with_reviewed(method, rows), stop, nets, optimizer, schedule, epochs, feeding, engine,
+            folder, config, None, {}, tracked, watch, going_on=saved is not None,
+        )  # fmt: skip
+        if evidence:
+            job.evidence = from_first(lambda: _evidence(job, net, pretrained, progress or Silent()))
+        if place is not None:
+            return _fit_elsewhere(job, saved, place, progress or Silent())
+        if devices > 1:
+            return _fit_in_several(job, progress or Silent())
+        return _finish(job, _train(job, saved, progress or Silent()))
 
 
 def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, progress: Progress) -> Evidence:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from holdfast import checkpoint
@@ -20,6 +22,8 @@ from holdfast.nets.trees import BESIDE, trees_among
 from holdfast.run_records import check_arrays, read_history, read_ledger
 from holdfast.types import Evidence
 
+CONFIG = "run.json"
+LOCK = ".lock"
 START = "start.safetensors"
 MODEL = "model.safetensors"
 EVIDENCE = "evidence.safetensors"
@@ -72,9 +76,26 @@ class RunFolder:
         except HoldfastError as error:
             raise HoldfastError(f"{self.path / 'run.json'} {error}") from None
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """No other process trains into this folder meanwhile; a process that ends in any way lets go."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / LOCK)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise HoldfastError(
+                f"another process is training into {self.path}; wait for it, or choose another folder"
+            ) from None
+        try:
+            yield
+        finally:
+            (self.path / LOCK).unlink(missing_ok=True)
+            lock.release()
+
     def open(self, config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
         """Begin here, or hand out the state to go on from; never touch another run."""
-        if (self.path / "run.json").exists():
+        if (self.path / "run.json").exists() and (resume or self.begun):
             before = self.config()
             if not resume:
                 raise HoldfastError(
@@ -88,7 +109,9 @@ class RunFolder:
                     "go on with the same, or train into another folder"
                 )
             return self.saved()
-        if self.path.is_dir() and any(p for p in self.path.iterdir() if not p.name.startswith(".")):
+        if self.path.is_dir() and any(
+            p for p in self.path.iterdir() if not p.name.startswith(".") and p.name != CONFIG
+        ):
             raise HoldfastError(f"{self.path} is not empty and holds no run; choose another folder")
         if self.path.exists() and not self.path.is_dir():
             raise HoldfastError(f"{self.path} is a file; choose a folder")
@@ -100,6 +123,14 @@ class RunFolder:
         if not self.checkpoint.exists():
             return None
         return {**checkpoint.load(self.checkpoint), "start": self.start()}
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to lose: a run that was refused has written its configuration and no more."""
+        return any(
+            path.exists()
+            for path in (self.checkpoint, self.path / EVIDENCE, self.path / START, self.path / "ledger.npz")
+        )
 
     def write_evidence(self, evidence: Evidence) -> None:
         """What other networks say of each row; a run that goes on needs it again."""

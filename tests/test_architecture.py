@@ -15,7 +15,7 @@ ROOMS = [
     "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
     "usual", "method", "stack", "methods", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_folder", "run", "networks",
-    "launch", "training", "fit", "contract", "rebuild", "contrastive",
+    "launch", "training", "fit", "session", "contract", "rebuild", "contrastive",
     "jobs", "plots", "compare", "report", "audit", "review", "clean", "exchange", "diagnosis",
     "adapters", "cli",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 import holdfast
 
 
-def digits(wrong: float = 0.2) -> tuple[Tensor, Tensor, Tensor]:
+def data(wrong: float = 0.2) -> tuple[Tensor, Tensor, Tensor]:
     """Images, given labels of which a share is wrong, and the true ones."""
     x, truth = (torch.tensor(part) for part in load_digits(return_X_y=True))
     draw = torch.Generator().manual_seed(0)
@@ -20,9 +20,13 @@ def digits(wrong: float = 0.2) -> tuple[Tensor, Tensor, Tensor]:
     return x.float() / 16, torch.where(torch.rand(len(truth), generator=draw) < wrong, other, truth), truth
 
 
-def train(x: Tensor, y: Tensor, out: Path, epochs: int = 15) -> tuple[nn.Module, holdfast.Session]:
+def network() -> nn.Module:
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def train(x: Tensor, y: Tensor, out: Path, epochs: int = 15) -> tuple[nn.Module, holdfast.Session]:
+    net = network()
     optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
     session = holdfast.Session(TensorDataset(x, y), holdfast.PRLL(), epochs=epochs)  # 1
     loader = session.loader(batch_size=32)  # 2, was DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
@@ -47,7 +51,7 @@ def train(x: Tensor, y: Tensor, out: Path, epochs: int = 15) -> tuple[nn.Module,
 
 
 if __name__ == "__main__":
-    images, given, truth = digits()
+    images, given, truth = data()
     net, session = train(images, given, Path("plain_loop"))
     found = session.issues().query("flag")["row"].tolist()
     right = (truth != given)[found].float().mean()

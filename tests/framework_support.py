@@ -1,10 +1,11 @@
 """Shared by the tests of each framework: processes that are killed, two processes that train together, the examples."""
 
-import importlib.util
+import importlib
 import multiprocessing
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -13,19 +14,16 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-import holdfast
-
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FORK = multiprocessing.get_context("fork")
 """A fork has imported everything already, and may be killed as any other process."""
 
 
 def example(name):
-    """One of the examples as a module."""
-    found = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    """One of the examples as a module; they import one another."""
+    if str(EXAMPLES) not in sys.path:
+        sys.path.insert(0, str(EXAMPLES))
+    return importlib.import_module(name)
 
 
 def killed(train, *given):
@@ -68,6 +66,10 @@ def _as_rank(rank, port, train, folder, *given):
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo",
         "TORCHELASTIC_RUN_ID": "test",
     }  # fmt: skip
+    if "accelerate" in sys.modules:  # it remembers that this process has trained alone
+        from accelerate.state import AcceleratorState
+
+        AcceleratorState._reset_state(reset_partial_state=True)
     made = train(folder, *given)
     if rank == 0:
         torch.save(made, folder / "two.pt")
@@ -102,9 +104,3 @@ def assert_like_fit(issues, run, accuracy=None, of_fit=None, rho=0.95):
     assert len(flagged[0] & flagged[1]) >= 0.9 * len(flagged[0] | flagged[1]) > 0
     if accuracy is not None:
         assert accuracy >= of_fit - 0.02
-
-
-def fit_digits(x, y, method, net, **settings):
-    """What ``fit`` makes of the data of the examples."""
-    rows = holdfast.Rows(x, y, tuple(map(str, range(10))))
-    return holdfast.fit(rows, method, net, batch_size=32, device="cpu", schedule=lambda _: 1.0, **settings)

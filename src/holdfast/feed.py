@@ -26,6 +26,8 @@ Augments = Augment | Sequence[Augment]
 
 BATCH, LEAST_BATCH, STEPS = 128, 16, 64
 """Rows in a batch where nobody says otherwise: at most and at least, and the steps an epoch should have."""
+LEAST = 2
+"""Rows of a batch in each process that BatchNorm can still make something of."""
 
 
 class PadCropFlip:
@@ -166,7 +168,7 @@ class Feed:
     @property
     def least(self) -> int:
         """Rows of a last batch that stands for itself."""
-        return 2 * self.ranks.count
+        return LEAST * self.ranks.count
 
     def weight_of(self, batch: Batch) -> Tensor | None:
         """How much the rows of a batch count on average: means over a batch are divided by it; None: rows are alike."""

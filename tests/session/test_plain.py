@@ -9,13 +9,8 @@ import torch
 import torch.distributed as dist
 from early_methods import early
 from framework_support import (
-    assert_like_fit,
     assert_same,
-    die_at,
-    example,
-    fit_digits,
     in_two,
-    killed,
     small_net,
     weights,
 )
@@ -45,38 +40,6 @@ def trained(rows, method, batch_size=48, accumulate=1, net=None, epochs=3, **set
     loader, optimizer = session.loader(batch_size, accumulate=accumulate), SGD(net.parameters(), lr=0.3)
     session.begin(net, optimizer)
     return steps(session, net, loader, optimizer, epochs, accumulate), session
-
-
-def test_the_example_ends_where_fit_ends(tmp_path):
-    plain = example("plain_loop")
-    x, y, _ = plain.digits()
-    net, session = plain.train(x, y, tmp_path, epochs=8)
-    own = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
-    torch.manual_seed(0)
-    for layer in (own[0], own[2]):
-        layer.reset_parameters()
-    run = fit_digits(x, y, holdfast.PRLL(), own, epochs=8, optimizer=lambda p: torch.optim.Adam(p, lr=0.001))
-    assert_same(weights(net), weights(run.net), rtol=1e-4, atol=1e-5)
-    assert_like_fit(session.issues(), run)
-    loaded = holdfast.Run.load(tmp_path / "run", net=own)
-    assert loaded.issues().equals(session.issues())
-    assert (tmp_path / "run" / "issues.csv").read_text().count("\n") == len(y) + 1
-
-
-def test_killed_and_resumed_it_ends_in_the_same_weights(tmp_path):
-    plain = example("plain_loop")
-    x, y, _ = plain.digits()
-    whole, session = plain.train(x[:320], y[:320], tmp_path / "whole", epochs=5)
-
-    def dying():
-        die_at(27)
-        plain.train(x[:320], y[:320], tmp_path / "again", epochs=5)
-
-    killed(dying)
-    assert len(torch.load(tmp_path / "again" / "last.pt")["session"]["history"]) == 2
-    net, resumed = plain.train(x[:320], y[:320], tmp_path / "again", epochs=5)
-    assert_same(weights(whole), weights(net))
-    assert resumed.issues().equals(session.issues())
 
 
 @pytest.mark.parametrize("name", ["crust", "aum", "t-revision", "co-teaching", "ema-refinement", "prl-l"])

@@ -47,6 +47,8 @@ class Course:
     best: dict[str, Tensor] | None = None
     """The weights of the epoch that a stop rule takes for the best."""
     under_way: bool = False
+    planned: bool = False
+    """Whether no batch of the epoch that is under way was taken yet."""
     plan: Plan | None = None
     dealt: int = 0
     """Batches of the epoch that is under way."""
@@ -66,17 +68,26 @@ class Course:
             raise HoldfastError("the session has no optimizer yet; pass it to begin(net, optimizer) or attach it")
         return self.optimizer
 
-    def batches(self) -> Iterator[SessionBatch]:
-        """Plan the next epoch and go through it."""
+    def open_epoch(self) -> None:
+        """Plan the next epoch; nothing where it is planned already and no batch of it was taken."""
+        if self.planned:
+            return
         self.end_epoch()
         if self.done >= self.epochs:
             raise HoldfastError(f"all {self.epochs} epochs of this session are done; pass more to it (epochs=...)")
         self.began = time.perf_counter(), time.process_time()
-        nets, optimizer = self.nets, self.stepping
-        self.plan = self._without_withheld(self.method.open_epoch(nets, self.feed, optimizer, self.done, self.epochs))
+        plan = self.method.open_epoch(self.nets, self.feed, self.stepping, self.done, self.epochs)
+        self.plan = self._without_withheld(plan)
         self.ledger.plan(self.plan)
-        self.under_way, self.given, self.dealt = True, 0, self.feed.count(self.plan)
+        self.planned = self.under_way = True
+        rows = len(self.feed) if self.plan is None else len(self.plan.index)
+        self.given, self.dealt = 0, self.feed.loading.count(rows)
         self.total = torch.zeros((), device=self.feed.device)
+
+    def batches(self) -> Iterator[SessionBatch]:
+        """Go through the next epoch."""
+        self.open_epoch()
+        self.planned = False
         for number, batch in enumerate(self.feed.batches(self.plan, self.method.views)):
             views = [given_of(view) for view in (batch.x if self.method.views > 1 else (batch.x,))]
             scales = self.feed.scales
@@ -103,7 +114,7 @@ class Course:
 
     def end_epoch(self) -> None:
         """Judge the epoch that is under way and write a line about it; nothing where none is."""
-        if not self.under_way:
+        if not self.under_way or self.planned:
             return
         self.under_way = False
         self.ledger.flush()
@@ -141,9 +152,9 @@ class Course:
         return bare(net.model) if isinstance(net, Forwarding) else net
 
     def predictor(self) -> nn.Module:
-        """The network that predicts, as it is or as it was in the best epoch."""
+        """The network that predicts, as it is; once training has ended, as it was in the best epoch."""
         net = self.current()
-        if self.best is not None:
+        if self.best is not None and (self.stopped or self.done >= self.epochs):
             net.load_state_dict(self.best)
         return net
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augments, Feed, evaluate
+from holdfast.feed import LEAST, Augments, Feed, evaluate
 from holdfast.ranks import get_ranks
 from holdfast.session.examples import Examples
 from holdfast.types import Plan
@@ -34,6 +34,13 @@ class Loading:
     accumulate: int = 1
     augment: Augments | None = None
     options: dict[str, Any] = field(default_factory=dict)
+
+    def count(self, rows: int) -> int:
+        """Batches that so many rows make in each process, the last joined to the one before it where it is small."""
+        parts = self.accumulate * get_ranks().count
+        size = self.batch_size * parts
+        steps = max(1, math.ceil(rows / size))
+        return (steps - (steps > 1 and 0 < rows % size < LEAST * parts)) * self.accumulate
 
 
 class SessionFeed(Feed):
@@ -61,14 +68,7 @@ class SessionFeed(Feed):
 
     @property
     def least(self) -> int:
-        return super().least * self.loading.accumulate
-
-    def count(self, plan: Plan | None) -> int:
-        """Batches of an epoch, in each process."""
-        rows = len(self) if plan is None else len(plan.index)
-        steps = max(1, math.ceil(rows / self.batch_size))
-        joined = steps > 1 and 0 < rows % self.batch_size < self.least
-        return (steps - joined) * self.loading.accumulate
+        return LEAST * self.ranks.count * self.loading.accumulate
 
     def deal(self, plan: Plan) -> list[Tensor]:
         count = self.loading.accumulate

@@ -87,6 +87,7 @@ class Session:
         self._forward = forward or by_structure
         self._seed = seed
         self._loading: Loading | None = None
+        self._loader: Loader | None = None
         self._course: Course | None = None
         self._config: RunConfig | None = None
         self._waiting: Mapping[str, Any] | None = None
@@ -110,8 +111,11 @@ class Session:
         augment: applied to each batch of inputs, once for each view that the method asks for.
         options: further settings of the ``DataLoader`` that reads the dataset (num_workers, pin_memory, ...).
         """
-        if self._loading is not None:
-            raise HoldfastError("this session has a loader already; one session trains on one")
+        asked = Loading(batch_size, accumulate, augment, options)
+        if self._loader is not None:
+            if asked != self._loading:
+                raise HoldfastError("this session has a loader with other settings; one session trains on one")
+            return self._loader
         taken = {"shuffle", "sampler", "batch_sampler", "drop_last"} & options.keys()
         if taken:
             raise HoldfastError(f"a session shuffles by itself; leave {', '.join(sorted(taken))} out")
@@ -119,8 +123,9 @@ class Session:
             raise HoldfastError("the inputs are one tensor in memory; leave the settings of a DataLoader out")
         if self._examples is not None:
             self._examples = self._examples.with_collate(collate_fn)
-        self._loading = Loading(batch_size, accumulate, augment, options)
-        return Loader(batch_size, self._batches, self._length, EpochSampler(lambda: self.epoch))
+        self._loading = asked
+        self._loader = Loader(batch_size, self._batches, self._length, EpochSampler(lambda: self.epoch))
+        return self._loader
 
     def begin(
         self, net: nn.Module | Sequence[nn.Module], optimizer: Optimizer | None, epochs: int | None = None
@@ -142,8 +147,7 @@ class Session:
             raise HoldfastError("this session has begun already; make a new one for another training")
         if epochs is None or epochs < 1:
             raise HoldfastError("say how many epochs there will be: Session(..., epochs=...)")
-        if dist.is_available() and dist.is_initialized() and dist.get_world_size() != get_ranks().count:
-            set_ranks(dist.get_rank(), dist.get_world_size())
+        _join_processes()
         models = [net] if isinstance(net, nn.Module) else list(net)
         device = next((parameter.device for model in models for parameter in model.parameters()), torch.device("cpu"))
         feed = SessionFeed(self.rows, self._examples, self._loading, device=device, seed=self._seed)
@@ -181,7 +185,8 @@ class Session:
         """Take the networks as they are now wrapped, where a framework has done so after ``begin``."""
         models = [net] if isinstance(net, nn.Module) else list(net)
         for known, model in zip(self._begun.nets, models, strict=True):
-            known.model = model
+            if known.model is not model:
+                known.model = model
 
     def loss(self, output: Any, batch: SessionBatch) -> Tensor:
         """The loss of a batch, to be differentiated; what the outputs say of the labels goes to the ledger.
@@ -215,6 +220,11 @@ class Session:
             )
 
     @property
+    def accumulate(self) -> int:
+        """Batches whose gradients make up one step."""
+        return 1 if self._loading is None else self._loading.accumulate
+
+    @property
     def epoch(self) -> int:
         """Epochs that have ended: the number of the next one, from which a loop goes on."""
         if self._course is None:
@@ -227,6 +237,11 @@ class Session:
         """Why the stop rule has ended the training; empty: go on."""
         self.end_epoch()
         return self._begun.stopped
+
+    def open_epoch(self) -> int:
+        """Plan the next epoch before its first batch is asked for, and say how many batches it has."""
+        self._begun.open_epoch()
+        return self._begun.dealt
 
     def end_epoch(self) -> None:
         """End the epoch that is under way, where a framework does not ask the loader for one batch too many."""
@@ -294,8 +309,10 @@ class Session:
         yield from self._begun.batches()
 
     def _length(self) -> int:
-        course = self._begun
-        return course.dealt if course.under_way else course.feed.count(None)
+        assert self._loading is not None
+        _join_processes()
+        course = self._course
+        return course.dealt if course is not None and course.under_way else self._loading.count(len(self.rows))
 
     def _described(self, course: Course, optimizer: Optimizer) -> RunConfig:
         net, loading = bare(course.nets[0].model), course.feed.loading
@@ -307,3 +324,9 @@ class Session:
             precision="own", device=course.feed.device.type, devices=course.feed.ranks.count, strategy="own",
             workers=int(loading.options.get("num_workers", 0)), **rows_part(self.rows),
         )  # fmt: skip
+
+
+def _join_processes() -> None:
+    """Make this process the rank that it has among those that torch has joined."""
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() != get_ranks().count:
+        set_ranks(dist.get_rank(), dist.get_world_size())

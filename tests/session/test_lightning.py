@@ -58,6 +58,7 @@ def test_an_epoch_with_fewer_batches_is_an_epoch(blobs):
     module, session, trainer = trained(blobs, holdfast.Crust(0.5, warmup=1))
     assert session.run().ledger["trained"].sum() == 240 + 3 * 120
     assert trainer.global_step == 6 + 3 * 3
+    assert trainer.num_training_batches == 3
     assert module.validated == [0, 1, 2, 3]
     assert module.rates == [0.3 * 0.5**epoch for epoch in range(4)]
 
@@ -66,6 +67,16 @@ def test_the_first_epoch_may_have_fewer_batches_too(blobs):
     module, _, trainer = trained(blobs, holdfast.Crust(0.5, warmup=0), epochs=2)
     assert trainer.global_step == 6
     assert module.validated == [0, 1]
+
+
+def test_gradients_are_clipped_when_they_are_there(blobs):
+    """Lightning hands both passes to the optimizer as a closure."""
+    module, _, _ = trained(blobs, holdfast.NormClip(0.05), epochs=1)
+    run = holdfast.fit(
+        blobs, holdfast.NormClip(0.05), small_net(), epochs=1, batch_size=40, device="cpu", schedule=lambda _: 1.0,
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.3),
+    )  # fmt: skip
+    assert_same(weights(run.net), weights(module.net), rtol=1e-4, atol=1e-6)
 
 
 def test_a_checkpoint_made_after_validation_goes_on_exactly(blobs, tmp_path):

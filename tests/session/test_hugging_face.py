@@ -118,6 +118,8 @@ def test_mixed_precision(tmp_path):
     ],
 )
 def test_what_cannot_go_together_is_said_at_once(tmp_path, settings, words):
+    with pytest.raises(HoldfastError, match="trains two networks, and a Trainer has one model"):
+        trainer(tmp_path, "co-teaching")
     with pytest.raises(HoldfastError, match=words):
         trainer(tmp_path, **settings)
 

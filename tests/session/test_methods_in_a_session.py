@@ -1,5 +1,8 @@
 """Every method in a plain loop: it trains what ``fit`` trains, and judges the labels as ``fit`` does."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from early_methods import early
@@ -81,6 +84,17 @@ def test_a_stop_rule_stops_where_it_stops_fit(blobs, name):
 def test_the_default_of_fit_is_refused_with_what_to_do_instead(blobs):
     with pytest.raises(HoldfastError, match=r"only holdfast\.fit can do; choose another"):
         Session(blobs, "second-opinion", epochs=2)
+
+
+def test_the_page_tells_of_every_method():
+    page = (Path(__file__).parents[2] / "docs" / "own-training.md").read_text()
+    table = page[page.index("| methods | in a session |") :].split("\n\n")[0]
+    listed = [name for row in table.splitlines()[2:] for name in row.split("|")[1].split(",")]
+    told = {re.sub(r" \(.*?\)", "", name).strip() for name in listed}
+    assert told == set(METHODS)
+    two = {name for name, make in METHODS.items() if make().networks == 2}
+    row = next(row for row in table.splitlines() if "two networks" in row)
+    assert {name.strip() for name in row.split("|")[1].split(",")} == two
 
 
 def test_numbers_are_judged_too(line):

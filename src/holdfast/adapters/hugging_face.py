@@ -57,6 +57,8 @@ class HoldfastTrainer(Trainer):
         else:
             collate = self._get_collator_with_removed_columns(collate, description="training")
         self.session = Session(rows, method, stop=stop, label=label, classes=classes, seed=args.data_seed or args.seed)
+        if self.session.method.networks > 1:
+            raise HoldfastError(f"{self.session.method!r} trains two networks, and a Trainer has one model")
         loader = self.session.loader(
             args.per_device_train_batch_size,
             collate_fn=collate,

@@ -253,6 +253,21 @@ def test_a_folder_of_another_run_is_left_alone(blobs, tmp_path):
     assert_same(before, after)
 
 
+def test_a_part_called_module_is_no_wrapper(blobs):
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.module, self.head = nn.Linear(2, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.head(torch.tanh(self.module(x)))
+
+    made, session = trained(blobs, holdfast.EMARefinement(warmup=1), net=Outer())
+    assert set(made) == {"module.weight", "module.bias", "head.weight", "head.bias"}
+    assert session.net().state_dict().keys() == made.keys()
+    assert session.run().predict(blobs.x).shape == (240,)
+
+
 def test_modes_of_layers_that_the_user_has_frozen_stay(blobs):
     net = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
     net[1].eval()

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from holdfast.errors import HoldfastError
 from holdfast.session.batch import given_of
@@ -78,6 +79,5 @@ class Forwarding(nn.Module):
 
 
 def bare(net: nn.Module) -> nn.Module:
-    """The network itself, without the wrapper for several processes."""
-    inner = getattr(net, "module", net)
-    return inner if isinstance(inner, nn.Module) else net
+    """The network itself, without the wrapper for several processes; a part called ``module`` is no wrapper."""
+    return net.module if isinstance(net, DistributedDataParallel) else net

@@ -17,7 +17,7 @@ ROOMS = [
     "usual", "method", "stack", "methods", "losses", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_records", "run_folder", "review.store", "review.answers",
     "review.calibrate", "saved_networks", "run", "networks",
-    "launch", "cluster", "engine", "training", "fit", "contract", "rebuild", "contrastive",
+    "launch", "cluster", "engine", "training", "fit", "session", "contract", "rebuild", "contrastive",
     "jobs", "plots", "compare", "report", "audit", "review", "clean", "exchange", "diagnosis",
     "adapters", "cli", "__main__",
 ]  # fmt: skip

@@ -25,6 +25,7 @@ def test_the_entries_at_the_root():
         "Regression",
         "Rows",
         "Run",
+        "Session",
         "Stack",
         "Stage",
         "Step",
@@ -79,7 +80,7 @@ def test_the_page_of_methods_is_made_from_the_classes():
 
 
 def test_the_core_imports_no_adapter_and_nothing_slow_that_it_may_not_need():
-    slow = ("sklearn", "numba", "matplotlib", "lightning_fabric", "holdfast.adapters")
+    slow = ("sklearn", "numba", "matplotlib", "lightning_fabric", "holdfast.adapters", "holdfast.session")
     script = f"import sys, holdfast.cli; print([name for name in {slow!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -3,7 +3,7 @@
 Methods are in ``holdfast.methods`` and stop rules in ``holdfast.stop``; both can be had from here by name as well.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast import losses, methods, stop
 from holdfast.audit import check
@@ -24,6 +24,9 @@ from holdfast.task import Classification, Regression, Task
 from holdfast.types import Batch, Epoch, Plan, Stage, Step, Verdict
 from holdfast.version import __version__
 
+if TYPE_CHECKING:
+    from holdfast.session import Session
+
 __all__ = [
     "Batch",
     "Classification",
@@ -35,6 +38,7 @@ __all__ = [
     "Regression",
     "Rows",
     "Run",
+    "Session",
     "Stack",
     "Stage",
     "Step",
@@ -58,7 +62,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Methods and stop rules by their own names: ``holdfast.Crust``."""
+    """Methods and stop rules by their own names (``holdfast.Crust``), and what not every user needs."""
+    if name == "Session":
+        from holdfast.session import Session
+
+        return Session
     for room in (methods, stop):
         found = getattr(room, name, None)
         if isinstance(found, type):

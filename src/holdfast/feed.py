@@ -26,6 +26,8 @@ Augments = Augment | Sequence[Augment]
 
 BATCH, LEAST_BATCH, STEPS = 128, 16, 64
 """Rows in a batch where nobody says otherwise: at most and at least, and the steps an epoch should have."""
+LEAST = 2
+"""Rows of a batch in each process that BatchNorm can still make something of."""
 
 
 class PadCropFlip:
@@ -137,12 +139,8 @@ class Feed:
         self._check_alike(plan)
         if isinstance(self.augment, Sequence) and len(self.augment) != views:
             raise HoldfastError(f"{len(self.augment)} augmentations for {views} view(s); each view needs one")
-        order = torch.randperm(len(plan.index), generator=self.generator)
-        parts = list(order.split(self.batch_size))
-        if len(parts) > 1 and len(parts[-1]) < 2 * self.ranks.count:
-            parts[-2:] = [torch.cat(parts[-2:])]
         index = plan.index.cpu()
-        parts = [self._own_part(part, index) for part in parts]
+        parts = [self._own_part(part, index) for part in self.deal(plan)]
         self._chance = self._own_chance()
         picks = [index[part] for part in parts]
         mixes = [] if plan.partner is None else [plan.partner.cpu()[part] for part in parts]
@@ -162,6 +160,19 @@ class Feed:
                 y = _mix(self.task.encode(y), self.task.encode(mixed), share)
             yield Batch(seen[0] if views == 1 else tuple(seen), y, rows, weight.to(self.device))
 
+    def deal(self, plan: Plan) -> list[Tensor]:
+        """The positions of a plan, shuffled, in the batches that all processes share."""
+        order = torch.randperm(len(plan.index), generator=self.generator)
+        parts = list(order.split(self.batch_size))
+        if len(parts) > 1 and len(parts[-1]) < self.least:
+            parts[-2:] = [torch.cat(parts[-2:])]
+        return parts
+
+    @property
+    def least(self) -> int:
+        """Rows of a last batch that stands for itself."""
+        return LEAST * self.ranks.count
+
     def weight_of(self, batch: Batch) -> Tensor | None:
         """How much the rows of a batch count on average: means over a batch are divided by it; None: rows are alike."""
         if self.weight is None:
@@ -176,13 +187,13 @@ class Feed:
     @torch.no_grad()
     def outputs(self, net: nn.Module) -> Tensor:
         """(N, q) outputs of a network for all rows in order: evaluation mode, no augmentation, no gradient."""
-        return outputs_of(net, self._x, self.device, self._workers).float()
+        return self._outputs(net).float()
 
     @torch.no_grad()
     def features(self, net: nn.Module) -> tuple[Tensor, Tensor]:
         """(N, q) outputs and (N, d) inputs of the output layer, for all rows in order."""
         with penultimate(net) as caught:
-            output = outputs_of(net, self._x, self.device, self._workers).float()
+            output = self.outputs(net)
         return output, self.ranks.gather(torch.cat(caught).float())
 
     @torch.no_grad()
@@ -195,7 +206,14 @@ class Feed:
         """Parts of an index of rows, each with its inputs: in the order given, without augmentation."""
         parts = list(rows.cpu().split(self.batch_size))
         for part, x in zip(parts, self._load(parts), strict=True):
-            yield part.to(self.device), as_float(x.to(self.device))
+            yield part.to(self.device), self._ready(x)
+
+    def _outputs(self, net: nn.Module) -> Tensor:
+        return outputs_of(net, self._x, self.device, self._workers)
+
+    def _ready(self, x: Any) -> Any:
+        """Loaded inputs as a network takes them."""
+        return as_float(x.to(self.device))
 
     def _check_alike(self, plan: Plan) -> None:
         """Processes that disagree about an epoch would train some rows twice and others never, and not say so."""
@@ -225,12 +243,12 @@ class Feed:
         seed = int(torch.randint(2**62, (), generator=self.generator))
         return torch.Generator().manual_seed(seed + self.ranks.rank)
 
-    def _view(self, x: Tensor, number: int) -> Tensor:
+    def _view(self, x: Any, number: int) -> Any:
         augment = self.augment[number] if isinstance(self.augment, Sequence) else self.augment
         x = x.to(self.device)
-        return as_float(x if augment is None else augment(x, self._chance))
+        return self._ready(x if augment is None else augment(x, self._chance))
 
-    def _load(self, picks: list[Tensor]) -> Iterator[Tensor]:
+    def _load(self, picks: list[Tensor]) -> Iterator[Any]:
         if isinstance(self._x, Tensor):
             return (self._x[pick] for pick in picks)
         return iter(_loader(self._x, picks, self._workers)) if picks else iter(())
@@ -313,7 +331,7 @@ def as_float(x: Tensor) -> Tensor:
 
 
 def _mix(x: Tensor, other: Tensor, share: Tensor) -> Tensor:
-    x, other = (each if each.is_floating_point() else each.float() for each in (x, other))
+    x, other = (each if torch.is_floating_point(each) else each.float() for each in (x, other))
     return torch.lerp(x, other, share.to(x.dtype).reshape(-1, *[1] * (x.dim() - 1)))
 
 

@@ -15,7 +15,7 @@ from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
 from holdfast.ranks import get_ranks
 from holdfast.task import Task
-from holdfast.types import Batch, Nets, Plan, Stage, Step
+from holdfast.types import Batch, Fields, Nets, Plan, Stage, Step
 
 
 class Method(Configurable):
@@ -40,6 +40,8 @@ class Method(Configurable):
     """How many networks it trains side by side."""
     views: int = 1
     """How many augmented views of each example it wants."""
+    looks_inside: bool = False
+    """Whether its loss looks into the network while this runs, so that an output that is there already is no help."""
     _task: Task | None = None
     _optimizer: int | None = None
 
@@ -173,7 +175,10 @@ def whole_batch(batch: Batch) -> Batch:
     ranks = get_ranks()
     if ranks.count == 1:
         return batch
-    x = tuple(map(ranks.gather, batch.x)) if isinstance(batch.x, tuple) else ranks.gather(batch.x)
+    if isinstance(batch.x, Fields):
+        x: Any = None  # of texts, each process has a length of its own
+    else:
+        x = tuple(map(ranks.gather, batch.x)) if isinstance(batch.x, tuple) else ranks.gather(batch.x)
     return Batch(x, *map(ranks.gather, batch[1:]))
 
 

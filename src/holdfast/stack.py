@@ -39,6 +39,7 @@ class Stack(Method):
             raise HoldfastError(f"stacked methods ask for different numbers of networks: {sorted(networks)}")
         self.networks = max(member.networks for member in flat)
         self.views = max(member.views for member in flat)
+        self.looks_inside = any(member.looks_inside for member in flat)
         self.uses_evidence = any(member.uses_evidence for member in flat)
 
     def parts(self) -> list[Method]:

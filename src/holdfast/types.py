@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from holdfast.errors import HoldfastError
+
 Nets = Sequence[nn.Module]
 
 
@@ -42,11 +44,42 @@ class Plan(NamedTuple):
         return self._replace(index=index[kept], **left)
 
 
+def _refused(*_: Any) -> Any:
+    raise HoldfastError(
+        "this method mixes or joins the inputs of examples, and these are several tensors a row; choose a method "
+        "that takes inputs as they are, or let the dataset yield one tensor of floats"
+    )
+
+
+class Fields(dict[Any, Any]):
+    """Several inputs of a batch by their names, of which rows can be taken as of one tensor: ``x[rows]``.
+
+    No function of torch takes them: what mixes or joins inputs needs one tensor a row.
+
+    >>> Fields(ids=torch.tensor([[1], [2]]), mask=torch.tensor([[1], [0]]))[torch.tensor([1])]
+    {'ids': tensor([[2]]), 'mask': tensor([[0]])}
+    """
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, (Tensor, slice)):
+            return Fields({name: part[key] for name, part in self.items()})
+        return super().__getitem__(key)
+
+    def to(self, device: torch.device | str) -> Fields:
+        return Fields({name: part.to(device) for name, part in self.items()})
+
+    @classmethod
+    def __torch_function__(cls, *_: Any, **__: Any) -> Any:
+        return _refused()
+
+    __add__ = __mul__ = __radd__ = __rmul__ = _refused
+
+
 class Batch(NamedTuple):
     """What the feed hands to a method."""
 
     x: Any
-    """(B, ...), or a tuple of views."""
+    """(B, ...), ``Fields`` where a network takes several inputs, or a tuple of views."""
     y: Tensor
     """(B,) classes or (B, q) targets; soft (B, C) after mixing or with planned targets."""
     index: Tensor  # type: ignore[assignment]

@@ -3,58 +3,19 @@
 import pytest
 import torch
 import torch.distributed as dist
+from early_methods import early
 from in_two import job_for_two, train_all
 from torch import nn
 from torch.optim import SGD
 
 from holdfast import fit
-from holdfast.functional import Ramp
 from holdfast.launch import launch
-from holdfast.methods import (
-    AUM,
-    D2L,
-    GCE,
-    INCV,
-    LDMI,
-    METHODS,
-    Crust,
-    CrustAuthors,
-    Decoupling,
-    DivideMix,
-    ELRPlus,
-    EMARefinement,
-    IndividualClip,
-    MentorNet,
-    Sever,
-)  # fmt: skip
+from holdfast.methods import METHODS, Crust, Decoupling, ELRPlus
 from holdfast.progress import Silent
 
 pytestmark = pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="torch has no gloo here")
 
 
-class Turning(D2L):
-    """Turns before the last epoch."""
-
-    def measure(self, net, data, epoch):
-        return super().measure(net, data, epoch) + 10 * (epoch == 3)
-
-
-EARLY = {
-    "aum": lambda: AUM(each=1),
-    "crust": lambda: Crust(warmup=1, partners=2),
-    "crust-authors": lambda: CrustAuthors(warmup=1),
-    "d2l": lambda: Turning(0, 2, neighbours=5),
-    "divide-mix": lambda: DivideMix(warmup=1, ramp=1),
-    "elr-plus": lambda: ELRPlus(average=0.9),
-    "ema-refinement": lambda: EMARefinement(warmup=1),
-    "gce": lambda: GCE(truncate=0.4, start=1, every=2),
-    "incv": lambda: INCV(rounds=1, each=2, ramp=0),
-    "individual-clip": lambda: IndividualClip(0.05),
-    "l-dmi": lambda: LDMI(warmup=2, pace=0.1),
-    "mentor-net": lambda: MentorNet(burn_in=0.3, dropout=True),
-    "sever": lambda: Sever(0.2, rounds=2),
-}
-"""Methods whose defaults would do nothing of their own in four epochs."""
 FURTHER = {
     "decoupling, at least a tenth": lambda: Decoupling(least=0.1, warmup=1),
     "crust, stochastic": lambda: Crust(warmup=1, select="stochastic", every=2),
@@ -62,7 +23,7 @@ FURTHER = {
     "crust, whole gradients": lambda: Crust(warmup=1, proxy="gradients"),
     "elr-plus, unmixed": lambda: ELRPlus(alpha=0, average=0.9),
 }
-METHODS_IN_PAIRS = {name: EARLY.get(name, make) for name, make in METHODS.items()} | FURTHER
+METHODS_IN_PAIRS = dict.fromkeys(METHODS) | FURTHER
 
 
 def steep(parameters):
@@ -70,11 +31,7 @@ def steep(parameters):
 
 
 def made(name):
-    """A fresh method that drops from the second epoch on."""
-    method = METHODS_IN_PAIRS[name]()
-    if getattr(method, "ramp", None) == 10:
-        method.ramp = Ramp(1)
-    return method
+    return early(name, METHODS_IN_PAIRS[name])
 
 
 def job(rows, name):

@@ -122,9 +122,9 @@ class Rows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one input."""
+        """Shape of one input; () where it is several tensors, or none."""
         first = self.x[0]
-        return tuple((first[0] if isinstance(first, (tuple, list)) else first).shape)
+        return tuple(getattr(first[0] if isinstance(first, (tuple, list)) else first, "shape", ()))
 
     @property
     def unlabelled(self) -> bool:

@@ -42,6 +42,7 @@ def gradient_norms(net: nn.Module, losses: Losses, x: Tensor, y: Tensor) -> tupl
     x (B, ...), y (B, ...) -> norms (B,) without a gradient, output (B, q), losses (B,).
     """
     check_separable(net)
+    _check_one_tensor(x)
     layers = _trained_layers(net)
     if not layers:
         raise HoldfastError("the network has no parameter that requires a gradient")
@@ -56,6 +57,7 @@ def gradient_norms(net: nn.Module, losses: Losses, x: Tensor, y: Tensor) -> tupl
 def gradient_matrix(net: nn.Module, losses: Losses, x: Tensor, y: Tensor) -> Tensor:
     """(B, D) the gradient of each example; for small models, as it holds examples by parameters."""
     check_separable(net)
+    _check_one_tensor(x)
     return torch.cat([_flat(part) for part in _chunks(net, losses, x, y)])
 
 
@@ -69,6 +71,14 @@ def check_separable(net: nn.Module) -> None:
                 "holdfast.nets.replace_batchnorm(net) instead, on the command line a network with -group at the end "
                 "of its name"
             )
+
+
+def _check_one_tensor(x: object) -> None:
+    if not isinstance(x, Tensor):
+        raise HoldfastError(
+            "the gradient of a single example is computed for networks that take one tensor a row, and this one takes "
+            "several inputs; choose a method that needs only losses, such as PRLL"
+        )
 
 
 def _trained_layers(net: nn.Module) -> list[nn.Module]:

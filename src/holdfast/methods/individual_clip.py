@@ -33,6 +33,7 @@ class IndividualClip(Method):
     """
 
     name = "individual-clip"
+    looks_inside = True
 
     def __init__(self, limit: float = 1.0) -> None:
         super().__init__()

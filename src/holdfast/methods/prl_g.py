@@ -33,6 +33,7 @@ class PRLG(WithNoiseRate):
     """
 
     name = "prl-g"
+    looks_inside = True
 
     def loss(self, nets: Nets, batch: Batch) -> Step:
         net, x, y = nets[0], batch.x, batch.y

@@ -16,6 +16,7 @@ from torch import Tensor
 from holdfast.data import image_tables, images
 from holdfast.data.formats import Kind, detect, opened
 from holdfast.data.labels import Missing
+from holdfast.data.load import check_size
 from holdfast.data.rows import Rows
 from holdfast.data.summary import listed
 from holdfast.errors import HoldfastError
@@ -228,6 +229,7 @@ def text_of(path: Path) -> str | None:
     found = detect(path)
     if found.kind is not Kind.JSON or found.encoding is None:
         return None
+    check_size(path, found)
     with opened(path, found) as file:
         text = file.read().decode(found.encoding)
     return text if text.lstrip().startswith("{") else None

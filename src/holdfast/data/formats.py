@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from holdfast.errors import HoldfastError
-from holdfast.memory import check_unpacked
 
 
 class Kind(Enum):
@@ -191,25 +190,9 @@ def is_hugging_face(path: Path) -> bool:
     return one or (path / "dataset_dict.json").is_file()
 
 
-GROWS = 4
-"""Times the size of its text that a table takes in memory."""
-
-
 @contextmanager
 def opened(path: Path, found: FileFormat) -> Iterator[IO[bytes]]:
-    """The bytes of a table, decompressed; damage that shows while they are read is an error in one sentence.
-
-    What is packed is gone through once before, so that nothing is read that would not fit into memory.
-    """
-    if found.compression is not Compression.NONE:
-        with _unpacked(path, found) as first:
-            check_unpacked(first, path.stat().st_size, path, GROWS)
-    with _unpacked(path, found) as file:
-        yield file
-
-
-@contextmanager
-def _unpacked(path: Path, found: FileFormat) -> Iterator[IO[bytes]]:
+    """The bytes of a table, decompressed; damage that shows while they are read is an error in one sentence."""
     try:
         if found.compression is Compression.GZIP:
             with gzip.open(path) as file:

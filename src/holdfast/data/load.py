@@ -15,10 +15,12 @@ import pyarrow as pa
 from holdfast.data import database
 from holdfast.data.formats import Compression, FileFormat, Kind, detect, opened
 from holdfast.errors import HoldfastError
-from holdfast.memory import check_fits
+from holdfast.memory import check_fits, check_unpacked
 
 TEST_PARTS = ("test", "validation", "valid", "val", "dev")
 """What the test rows of a dataset of several parts are called."""
+GROWS = 4
+"""Times the size of its text that a table takes in memory."""
 WORD = 56
 """Bytes that a word of a table takes in memory at least, beside its place."""
 MISSING = ["?"]
@@ -96,10 +98,18 @@ def _frame(path: Path, found: FileFormat) -> tuple[pd.DataFrame, str]:
         if found.compression is not Compression.NONE:
             raise HoldfastError(f"{path} is a database in {found.compression.value}; unpack it")
         return database.load(path, found.table)
+    check_size(path, found)
     with opened(path, found) as file:
         if found.kind is Kind.EXCEL:
             return _excel(_seekable(file), found.table)
         return readers[found.kind](file, found), ""
+
+
+def check_size(path: Path, found: FileFormat) -> None:
+    """Go through what is packed once, so that nothing is read that would not fit into memory."""
+    if found.compression is not Compression.NONE:
+        with opened(path, found) as file:
+            check_unpacked(file, path.stat().st_size, path, GROWS)
 
 
 def _parquet(file: IO[bytes], path: Path) -> pd.DataFrame:

@@ -66,6 +66,17 @@ def test_words_that_speak_for_one_label_are_marked():
     assert Marks(["", "!"], np.array([0, 1]), 2).of("goal", 0, 1) == []
 
 
+def test_words_that_differ_a_little_are_not_marked():
+    """However surely they do: in ten thousand texts "the" is a tenth more frequent under one label."""
+    label = np.repeat([0, 1], 5000)
+    often = np.concatenate([np.arange(5000) % 10 < 6, np.arange(5000) % 10 < 5])
+    texts = [
+        f"{'the ' if has else ''}{'match' if k == 0 else 'shares'} today" for has, k in zip(often, label, strict=True)
+    ]
+    found = Marks(texts, label, 2).of("the match today", 0, 1)
+    assert found == [(4, 9, "given")]
+
+
 def test_marks_count_as_browsers_do():
     passages, label = texts()
     text = "\N{GRINNING FACE} goal"

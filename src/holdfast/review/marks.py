@@ -22,7 +22,9 @@ CELLS = 20_000_000
 """Words times classes that are kept at most."""
 MOST_WORDS = 50_000
 SURE = 2.0
-"""A word is marked if its log-odds lie so many standard deviations from even."""
+"""A word is marked if its log-odds lie so many standard deviations from even,"""
+STRONG = np.log(2)
+"""and its odds are twice as high under one label: "the" and "in" differ a little between any two."""
 MOST = 16
 """Words of a text that are marked, the most telling ones."""
 PSEUDO = 0.5
@@ -73,7 +75,8 @@ class Marks:
             variance += 1 / holding + 1 / without
         score = odds / np.sqrt(variance)
         telling = np.argsort(-np.abs(score), kind="stable")
-        telling = np.sort(telling[np.abs(score[telling]) >= SURE][:MOST])
+        strong = (np.abs(score) >= SURE) & (np.abs(odds) >= STRONG)
+        telling = np.sort(telling[strong[telling]][:MOST])
         return [(*_units(text, *spans[k][:2]), "given" if score[k] > 0 else "suggested") for k in telling]
 
 

@@ -97,12 +97,12 @@ class Run:
         """Read what a finished run has written down: configuration, history and ledger, but no network."""
         stored = RunFolder(Path(folder))
         config = stored.config()
-        ledger, names = stored.ledger()
+        ledger, names, reviewers = stored.ledger()
         run = cls(
             None, None, stored.history(), ledger, config, Path(folder), names, stored.stopped(), stored.held_out(),
             trust=trust,
         )  # fmt: skip
-        run.reviewers = stored.reviewers()
+        run.reviewers = reviewers
         return run
 
     @property

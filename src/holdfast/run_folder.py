@@ -64,17 +64,15 @@ class RunFolder:
     def config(self) -> RunConfig:
         """What the run was made with."""
         try:
-            text = (self.path / "run.json").read_text(encoding="utf-8")
+            text = (self.path / CONFIG).read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
             raise HoldfastError(f"{self.path} holds no run (no run.json there)") from None
         except (OSError, UnicodeDecodeError) as error:
-            raise HoldfastError(
-                f"{self.path / 'run.json'} cannot be read ({error}); train into another folder"
-            ) from None
+            raise HoldfastError(f"{self.path / CONFIG} cannot be read ({error}); train into another folder") from None
         try:
             return RunConfig.from_json(text)
         except HoldfastError as error:
-            raise HoldfastError(f"{self.path / 'run.json'} {error}") from None
+            raise HoldfastError(f"{self.path / CONFIG} {error}") from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -95,7 +93,7 @@ class RunFolder:
 
     def open(self, config: RunConfig, *, resume: bool) -> dict[str, Any] | None:
         """Begin here, or hand out the state to go on from; never touch another run."""
-        if (self.path / "run.json").exists() and (resume or self.begun):
+        if (self.path / CONFIG).exists() and (resume or self.begun):
             before = self.config()
             if not resume:
                 raise HoldfastError(
@@ -115,7 +113,7 @@ class RunFolder:
             raise HoldfastError(f"{self.path} is not empty and holds no run; choose another folder")
         if self.path.exists() and not self.path.is_dir():
             raise HoldfastError(f"{self.path} is a file; choose a folder")
-        write_text(self.path / "run.json", config.to_json())
+        write_text(self.path / CONFIG, config.to_json())
         return None
 
     def saved(self) -> dict[str, Any] | None:
@@ -199,23 +197,17 @@ class RunFolder:
     def history(self) -> list[dict[str, float]]:
         return read_history(self.path / "history.csv")
 
-    def ledger(self) -> tuple[dict[str, Tensor], tuple[str, ...] | None]:
-        """The ledger, and the names of the rows where they have any."""
+    def ledger(self) -> tuple[dict[str, Tensor], tuple[str, ...] | None, tuple[str, ...]]:
+        """The ledger, the names of the rows where they have any, and of those who reviewed rows before the run."""
         if not self.finished:
             raise HoldfastError(
                 f"the run in {self.path} is not finished; pass --resume to holdfast fit to go on with it"
             )
         path, config = self.path / "ledger.npz", self.config()
         arrays = read_ledger(path, config)
-        packed = arrays.pop(NAMES, None)
-        arrays.pop(REVIEWERS, None)
+        packed, reviewers = arrays.pop(NAMES, None), arrays.pop(REVIEWERS, None)
         check_arrays(arrays, config, path, config.rows)
-        return arrays, _names(packed, config.rows, path)
-
-    def reviewers(self) -> tuple[str, ...]:
-        """Those who reviewed rows before the run."""
-        packed = read_ledger(self.path / "ledger.npz", self.config()).get(REVIEWERS)
-        return () if packed is None else _unpacked(packed)
+        return arrays, _names(packed, config.rows, path), () if reviewers is None else _unpacked(reviewers)
 
     def held_out(self) -> HeldOut | None:
         """Test rows that are judged, where there are such."""

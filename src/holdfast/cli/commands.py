@@ -79,16 +79,16 @@ def _about(
 
 def main() -> None:
     """Run the command line; a mistake is one sentence, and a traceback only if it is asked for."""
-    debug = mistakes.DEBUG in sys.argv
+    debug = mistakes.DEBUG in sys.argv  # before or after the command, wherever one thinks of it
     sys.argv[1:] = [argument for argument in sys.argv[1:] if argument != mistakes.DEBUG]
     try:
         app()
     except SystemExit as end:
         if end.code == mistakes.STOPPED:
-            mistakes.say(mistakes.stopped(sys.argv[1]))
+            mistakes.say(mistakes.stopped(sys.argv[1:]))
         raise
     except KeyboardInterrupt:
-        mistakes.say(mistakes.stopped(sys.argv[1]))
+        mistakes.say(mistakes.stopped(sys.argv[1:]))
         sys.exit(mistakes.STOPPED)
     except Exception as error:
         if debug:

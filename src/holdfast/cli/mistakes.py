@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 import traceback
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -41,9 +42,14 @@ def sentence(error: BaseException) -> str:
     )
 
 
-def stopped(command: str) -> str:
-    """What is said when somebody presses Ctrl-C."""
-    return "stopped" + ("; the same command with --resume goes on from the last epoch" if command in RESUMED else "")
+def stopped(command: Sequence[str]) -> str:
+    """What is said when somebody presses Ctrl-C.
+
+    >>> stopped(["--max-memory", "8GB", "fit", "people.csv"])
+    'stopped; the same command with --resume goes on from the last epoch'
+    """
+    resumed = any(word in RESUMED for word in command)
+    return "stopped" + ("; the same command with --resume goes on from the last epoch" if resumed else "")
 
 
 def say(text: str) -> None:

@@ -21,8 +21,18 @@ def anchor_rows(expected: Tensor, share: float = 0.1, least: int = 10) -> list[T
     for number in range(expected.shape[1]):
         members = (predicted == number).nonzero()[:, 0]
         count = 0 if len(members) < least else max(least, int(share * len(members)))
-        rows.append(members[expected[members, number].argsort(descending=True, stable=True)[:count]])
+        rows.append(members[_surest(expected[members, number], count)])
     return rows
+
+
+def _surest(values: Tensor, count: int) -> Tensor:
+    """Which values are the largest, in their order; of equal ones the first. To sort them all would take longer."""
+    if count == 0:
+        return values.new_zeros(0, dtype=torch.int64)
+    edge = values.topk(count).values[-1]
+    above, level = values > edge, (values == edge).nonzero()[:, 0]
+    above[level[: count - int(above.sum())]] = True
+    return above.nonzero()[:, 0]
 
 
 def anchor_transition(expected: Tensor, y: Tensor) -> Tensor:
@@ -46,8 +56,16 @@ def denoised_posterior(expected: Tensor) -> Tensor:
 
     Shape: expected (N, C) -> (N, C).
     """
-    clean: Tensor = (expected @ noise_removal(expected)).clamp_min(1e-4)
-    return clean / clean.sum(1, keepdim=True)
+    return without_noise(expected, noise_removal(expected))
+
+
+def without_noise(expected: Tensor, removal: Tensor) -> Tensor:
+    """The same by a matrix that is known already, as ``noise_removal`` has it.
+
+    Shape: expected (M, C), removal (C, C) -> (M, C).
+    """
+    clean: Tensor = (expected @ removal.to(expected)).clamp_min_(1e-4)
+    return clean.div_(clean @ clean.new_ones(clean.shape[1], 1))
 
 
 def noise_removal(expected: Tensor) -> Tensor:
@@ -62,8 +80,8 @@ def noise_removal(expected: Tensor) -> Tensor:
     for number, rows in enumerate(anchor_rows(expected)):
         if len(rows):
             says[number] = expected[rows].mean(0)
-    inverse: Tensor = torch.linalg.pinv(says)
-    return inverse
+    inverse: Tensor = torch.linalg.pinv(says.double())
+    return inverse.to(says)
 
 
 def label_posterior(clean: Tensor, y: Tensor, flips: Tensor) -> Tensor:

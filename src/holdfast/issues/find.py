@@ -14,7 +14,8 @@ from torch import Tensor
 from holdfast.data.scale import unscaled
 from holdfast.functional.label_trust import Trust, label_trust, trust_in
 from holdfast.functional.target_trust import TargetTrust, target_trust
-from holdfast.issues.scorers import checked
+from holdfast.issues.scorers import probabilities
+from holdfast.kept import of_labels, rows_of
 
 FLAGGED = 0.5
 """Labels that are likelier wrong than right are flagged."""
@@ -41,31 +42,50 @@ def find_label_issues(labels: ArrayLike, pred_probs: ArrayLike, classes: Sequenc
     >>> int(find_label_issues([0] * 20 + [1] * 20 + [0], [[0.9, 0.1]] * 20 + [[0.1, 0.9]] * 21)["row"][0])
     40
     """
-    given, probs = checked(labels, pred_probs)
-    y, expected = torch.from_numpy(given), torch.from_numpy(probs)
-    names = [str(k) for k in range(probs.shape[1])] if classes is None else list(classes)
+    y, expected = probabilities(labels, pred_probs)
+    names = [str(k) for k in range(expected.shape[1])] if classes is None else list(classes)
     trust = label_trust(expected, y)
-    table = class_table(trust, y, names)
-    rival = expected.gather(1, trust.rival(y)[:, None])[:, 0].tolist()
-    own = probs[np.arange(len(given)), given].tolist()
-    why = [f"expected {b:.0%} against {a:.0%}" for a, b in zip(own, rival, strict=True)]
-    table["why"] = np.where(table["flag"], why, "")
-    return ranked(table)
+    right, rival = trust.right(y), trust.rival(y)
+    del trust
+    order = right.argsort(stable=True)
+    y, right, rival = y[order], right[order], rival[order]
+    table = _class_columns(y, right, rival, names).drop(columns="rival").assign(row=order.numpy())
+    doubted = order[: int(table["flag"].sum())]
+    some = rows_of(expected, doubted)
+    table["why"] = _against(of_labels(some, rival[: len(doubted)]), of_labels(some, y[: len(doubted)]), len(y))
+    return table
+
+
+def _against(expected: Tensor, given: Tensor, rows: int) -> Any:
+    """What is expected against what is given, for the first of so many rows: words for each pair of per cents, and
+    none for the rest."""
+    first, second = (each.double().mul(100).round().long().numpy() for each in (expected, given))
+    pairs, place = np.unique(first * 1000 + second, return_inverse=True)
+    words = ["", *(f"expected {pair // 1000}% against {pair % 1000}%" for pair in pairs.tolist())]
+    which = np.zeros(rows, dtype=np.int64)
+    which[: len(first)] = place + 1
+    return _called(words, which)
+
+
+def _called(words: Sequence[str], which: Array) -> Any:
+    """The words of some numbers; taken from a column of words, which pandas need not look through again."""
+    return pd.Series(list(words)).array.take(which)
 
 
 def class_table(trust: Trust, y: Tensor, names: Sequence[str]) -> pd.DataFrame:
     """One line a row, in the order of the rows: given, rival and suggested label, trust, flag."""
-    right, rival = trust.right(y), trust.rival(y)
+    return _class_columns(y, trust.right(y), trust.rival(y), names)
+
+
+def _class_columns(y: Tensor, right: Tensor, rival: Tensor, names: Sequence[str]) -> pd.DataFrame:
     flag = right < FLAGGED
-    suggested = torch.where(flag, rival, y)
-    called = np.asarray(names, dtype=object)
     return pd.DataFrame(
         {
             "row": np.arange(len(y)),
-            "given": called[y.numpy()],
-            "suggested": called[suggested.numpy()],
-            "rival": called[rival.numpy()],
-            "trust": right.clamp(0, 1).numpy(),
+            "given": _called(names, y.numpy()),
+            "suggested": _called(names, torch.where(flag, rival, y).numpy()),
+            "rival": _called(names, rival.numpy()),
+            "trust": right.double().clamp(0, 1).numpy(),
             "flag": flag.numpy(),
         }
     )

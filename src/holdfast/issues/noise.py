@@ -12,11 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.functional.label_trust import ASSUMED, Trust, bayes, fit_transition, transition_of, trust_at
+from holdfast.functional.flips import cells_of
+from holdfast.functional.label_trust import Trust, transition_of
+from holdfast.kept import Kept, Probabilities
 
 DRAWS = 40
 ROUNDS = 3
 """Of expectation maximisation in each draw, from the matrix of all rows."""
+DRAWN = 50_000
+"""Rows that are drawn from at most."""
 INTERVAL = (0.025, 0.975)
 NORMAL = 1.96
 """Standard deviations that hold 95 % of a normal distribution."""
@@ -39,14 +43,15 @@ class Noise:
     rate: the noise rate: estimate, low, high.
     classes: one line a given class: labels, the noise rate among them, low, high.
     transition, low, high: (C, C) transition matrix: the probability of each given class in each true class, of labels
-        that nobody had reviewed before the run.
+        that nobody had reviewed before the run. Of more than 32 classes it is sparse, with the pairs that occur, and
+        has no interval.
     """
 
     rate: tuple[float, float, float]
     classes: pd.DataFrame
     transition: Tensor
-    low: Tensor
-    high: Tensor
+    low: Tensor | None
+    high: Tensor | None
 
 
 def noise_of(trust: Trust, y: Tensor, names: Sequence[str], certain: Tensor | None = None, seed: int = 0) -> Noise:
@@ -55,13 +60,12 @@ def noise_of(trust: Trust, y: Tensor, names: Sequence[str], certain: Tensor | No
     Shape: y (N,), certain (N,) labels that are known to be right; they count among all, and never as wrong.
     """
     classes = len(names)
-    wrong = 1 - trust.right(y)
+    wrong = 1 - trust.right(y).double()
     count = torch.bincount(y, minlength=classes)
     own = _by_class(wrong, y, classes) / count.clamp_min(1)
     doubtful = torch.ones(len(y)).double() if certain is None else (~certain).double()
-    powers = (min(ASSUMED), max(ASSUMED))
-    drawn = [_draws(trust_at(trust.evidence, y, power, certain), y, doubtful, classes, seed) for power in powers]
-    (least, most), (low, high), (low_matrix, high_matrix) = (_interval(parts) for parts in zip(*drawn, strict=True))
+    drawn = [_draws(trust, table, power, y, doubtful, seed) for power, table in trust.tables if power != 1]
+    (least, most), (low, high), matrices = (_interval(parts) for parts in zip(*drawn, strict=True))
     table = pd.DataFrame(
         {
             "class": list(names),
@@ -72,25 +76,39 @@ def noise_of(trust: Trust, y: Tensor, names: Sequence[str], certain: Tensor | No
         }
     )
     rate = float(wrong.mean())
-    return Noise(
-        (rate, min(rate, float(least)), max(rate, float(most))), table, trust.transition, low_matrix, high_matrix
-    )
+    bounds = (None, None) if isinstance(trust.posterior, Kept) else matrices
+    return Noise((rate, min(rate, float(least)), max(rate, float(most))), table, trust.transition, *bounds)
 
 
-def _draws(trust: Trust, y: Tensor, doubtful: Tensor, classes: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(D,) noise rates, (D, C) of each class, and (D, C, C) transition matrices of rows drawn again and again."""
+def _draws(
+    trust: Trust, table: Tensor, power: float, y: Tensor, doubtful: Tensor, seed: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(D,) noise rates, (D, C) of each class, and (D, C, C) transition matrices of rows drawn again and again; empty
+    ones where only a few classes are kept of each row.
+
+    Of very many rows some are drawn from, and what the draws differ by is made smaller as the root of their number
+    has it.
+    """
     source = torch.Generator().manual_seed(seed)
-    total = len(y)
-    rates, own, matrices = [], [], []
-    for _ in range(DRAWS):
-        weight = torch.bincount(torch.randint(total, (total,), generator=source), minlength=total).double()
-        matrix = fit_transition(trust.evidence, y, trust.transition, weight * doubtful, ROUNDS)
-        drawn = weight * doubtful * (1 - bayes(trust.evidence, y, matrix).gather(1, y[:, None])[:, 0])
-        sums = _by_class(drawn, y, classes)
-        own.append(sums / _by_class(weight, y, classes).clamp_min(1))
-        rates.append(sums.sum() / total)
-        matrices.append(matrix)
-    return torch.stack(rates), torch.stack(own), torch.stack(matrices)
+    total, classes = min(len(y), DRAWN), trust.evidence.shape[1]
+    cells = every = cells_of(trust.evidence, y).raised(power)
+    given, some = y, doubtful
+    if total < len(y):
+        rows = torch.randperm(len(y), generator=source)[:total]
+        cells, given, some = every.take(rows), y[rows], doubtful[rows]
+    chosen = [torch.randint(total, (total,), generator=source) for _ in range(DRAWS)]
+    weight = torch.stack([torch.bincount(rows, minlength=total) for rows in chosen]).double()
+    wrong, tables = cells.drawn(table, weight * some, ROUNDS)
+    count = torch.stack([_by_class(each, given, classes) for each in weight])
+    rates, own = wrong.sum(1) / total, wrong / count.clamp_min(1)
+    if total == len(y):
+        return rates, own, tables
+    usual, middle = cells.drawn(table, some[None], ROUNDS)
+    whole, _ = every.drawn(table, doubtful[None], 0)
+    count, closer = _by_class(torch.ones(total), given, classes), (total / len(y)) ** 0.5
+    rates = whole.sum() / len(y) + closer * (rates - usual.sum() / total)
+    own = whole / torch.bincount(y, minlength=classes).clamp_min(1) + closer * (own - usual / count.clamp_min(1))
+    return rates.clamp(0, 1), own.clamp(0, 1), (table + closer * (tables - middle)).clamp(0, 1) if len(tables) else tables
 
 
 def noise_after(noise: Noise, trust: Trust, y: Tensor, right: Tensor, true: Tensor, rate: Rate, left: Rate) -> Noise:
@@ -119,11 +137,26 @@ def noise_after(noise: Noise, trust: Trust, y: Tensor, right: Tensor, true: Tens
     )
     before = trust.right(y)
     others = (1 - right) / (1 - before).clamp_min(1e-12)
-    posterior = (trust.posterior * others[:, None]).scatter(1, y[:, None], right[:, None].to(trust.posterior))
-    posterior[settled] = torch.nn.functional.one_hot(true[settled], classes).to(posterior)
-    transition = transition_of(posterior, y)
+    transition = transition_of(_corrected(trust.posterior, y, right, others, true), y)
+    if noise.low is None or noise.high is None:
+        return Noise(rate, table, transition, None, None)
     moved = transition - noise.transition
     return Noise(rate, table, transition, (noise.low + moved).clamp(0, 1), (noise.high + moved).clamp(0, 1))
+
+
+def _corrected(posterior: Probabilities, y: Tensor, right: Tensor, others: Tensor, true: Tensor) -> Probabilities:
+    """(N, C) the probability of each true class, that of the given one known anew and the others in proportion; true
+    classes (N,) that are settled, -1 elsewhere, are certain. Of many classes those settled count as far as they are
+    among the kept ones."""
+    done = true >= 0
+    if isinstance(posterior, Kept):
+        own = (posterior.number == y[:, None]) & (posterior.value > 0)
+        value = torch.where(own, right[:, None], posterior.value * others[:, None])
+        found = (posterior.number == true[:, None]) & (posterior.value > 0)
+        return posterior.with_values(torch.where(done[:, None], found.to(value), value))
+    posterior = (posterior * others[:, None]).scatter(1, y[:, None], right[:, None].to(posterior * others[:, None]))
+    posterior[done] = torch.nn.functional.one_hot(true[done], posterior.shape[1]).to(posterior)
+    return posterior
 
 
 @dataclass(frozen=True)

@@ -10,34 +10,58 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from holdfast.errors import HoldfastError
+from holdfast.functional.few import blocks_of, few_of
 from holdfast.functional.noise_rate import confident_joint as joint_of
+from holdfast.kept import KEPT, Probabilities
 
 Array = NDArray[Any]
 
 
-def checked(labels: ArrayLike, pred_probs: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Class numbers (N,) and probabilities (N, C), or an error that says what is wrong with them."""
-    probs = np.asarray(pred_probs, dtype=np.float64)
+def probabilities(labels: ArrayLike, pred_probs: ArrayLike) -> tuple[Tensor, Probabilities]:
+    """Class numbers (N,) and probabilities (N, C), or an error that says what is wrong with them.
+
+    They are read a part at a time, from a file where they lie in one. Of many classes those are kept that matter for
+    each row.
+    """
+    whole = pred_probs if isinstance(pred_probs, (np.ndarray, Tensor)) else np.asarray(pred_probs, dtype=np.float64)
     given = np.asarray(labels)
-    if probs.ndim != 2 or probs.shape[1] < 2:
-        raise HoldfastError(f"pred_probs needs a row for each example and a column for each class, not {probs.shape}")
-    if given.shape != (len(probs),):
-        raise HoldfastError(f"labels of shape {given.shape} beside pred_probs of {len(probs)} rows; each row needs one")
+    if whole.ndim != 2 or whole.shape[1] < 2:
+        raise HoldfastError(
+            f"pred_probs needs a row for each example and a column for each class, not {tuple(whole.shape)}"
+        )
+    rows, classes = whole.shape
+    if given.shape != (rows,):
+        raise HoldfastError(f"labels of shape {given.shape} beside pred_probs of {rows} rows; each row needs one")
     if given.dtype.kind not in "iu" and not (given.dtype.kind == "f" and bool((given % 1 == 0).all())):
         raise HoldfastError("labels must be class numbers from 0, the columns of pred_probs")
-    outside = np.flatnonzero((given < 0) | (given >= probs.shape[1]))
+    outside = np.flatnonzero((given < 0) | (given >= classes))
     if len(outside):
         row = int(outside[0])
-        raise HoldfastError(f"row {row} has the label {given[row]}, but pred_probs has {probs.shape[1]} columns")
-    # NaN fails every comparison, so this finds it too.
-    off = np.flatnonzero(~((probs >= 0).all(1) & (np.abs(probs.sum(1) - 1) < 0.01)))
-    if len(off):
-        raise HoldfastError(
-            f"row {int(off[0])} of pred_probs holds no probabilities: they are not negative and sum to 1"
-        )
-    return given.astype(np.int64), probs
+        raise HoldfastError(f"row {row} has the label {given[row]}, but pred_probs has {classes} columns")
+    y = torch.from_numpy(given.astype(np.int64))
+    if classes > KEPT:
+        kept, off = few_of(whole, y)
+    else:
+        kept, off = torch.as_tensor(whole), -1
+        kept = kept if kept.dtype == torch.float64 else kept.float()
+        for part in blocks_of(rows, classes):
+            # NaN fails every comparison, so this finds it too.
+            block = kept[part]
+            bad = ((block.amin(1) >= 0) & ((block.sum(1) - 1).abs() < 0.01)).logical_not_()
+            if off < 0 and bool(bad.any()):
+                off = part.start + int(bad.nonzero()[0])
+    if off >= 0:
+        raise HoldfastError(f"row {off} of pred_probs holds no probabilities: they are not negative and sum to 1")
+    return y, kept
+
+
+def checked(labels: ArrayLike, pred_probs: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Class numbers (N,) and all probabilities (N, C), or an error that says what is wrong with them."""
+    whole = np.asarray(pred_probs, dtype=np.float64)
+    return probabilities(labels, whole)[0].numpy(), whole
 
 
 def self_confidence(labels: ArrayLike, pred_probs: ArrayLike) -> Array:

@@ -1,0 +1,188 @@
+"""Loops over the few classes that are kept of each row, compiled by numba: they are no work for whole matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+TINY = np.float32(1e-9)
+"""That of a label which is held to be impossible, so that its place is not an empty one."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def keep_largest(whole: Any, y: Any, cut: float, value: Any, number: Any) -> int:
+    """Write the largest probabilities of each row and that of its label, the largest first; the first row that holds
+    no probabilities, or -1."""
+    kept = value.shape[1]
+    for i in range(len(whole)):
+        row, own, count, least, total = whole[i], y[i], 1, 0, 0.0
+        value[i, 0], number[i, 0] = max(row[own], TINY), own
+        for c in range(len(row)):
+            p = row[c]
+            total += p
+            if not p >= 0:
+                return i
+            if p <= cut or c == own:
+                continue
+            if count < kept:
+                value[i, count], number[i, count] = p, c
+                count += 1
+                least = _least(value[i], kept) if count == kept else 0
+            elif p > value[i, least]:
+                value[i, least], number[i, least] = p, c
+                least = _least(value[i], kept)
+        if not abs(total - 1) < 0.01:
+            return i
+        for k in range(count, kept):
+            value[i, k], number[i, k] = 0, own
+        _sort(value[i], number[i], count)
+    return -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _least(value: Any, count: int) -> int:
+    """The place of the smallest but the first, which is the label's."""
+    at = 1
+    for k in range(2, count):
+        if value[k] < value[at]:
+            at = k
+    return at
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sort(value: Any, number: Any, count: int) -> None:
+    """The largest first."""
+    for k in range(1, count):
+        v, c, at = value[k], number[k], k
+        while at > 0 and value[at - 1] < v:
+            value[at], number[at] = value[at - 1], number[at - 1]
+            at -= 1
+        value[at], number[at] = v, c
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_outputs(rows: Any, whole: Any, cut: float, value: Any, number: Any) -> None:
+    """Add what is expected of rows to what is kept of each: classes that are kept gain, and a larger one takes the
+    place of the smallest. The first place is the label's and stays."""
+    kept = value.shape[1]
+    place = np.full(whole.shape[1], -1)
+    for i in range(len(rows)):
+        own, p = value[rows[i]], whole[i]
+        names = number[rows[i]]
+        for k in range(kept - 1, -1, -1):
+            place[names[k]] = k
+        for k in range(kept):
+            if place[names[k]] == k:
+                own[k] += p[names[k]]
+        least = _least(own, kept)
+        for c in range(len(p)):
+            if p[c] > cut and p[c] > own[least] and place[c] < 0:
+                # A place that was empty has the label's number and no part of it.
+                if place[names[least]] == least:
+                    place[names[least]] = -1
+                own[least], names[least], place[c] = p[c], c, least
+                least = _least(own, kept)
+        for k in range(kept):
+            place[names[k]] = -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def take_out_noise(
+    value: Any, number: Any, starts: Any, columns: Any, says: Any, floor: float, stays: float, rounds: int
+) -> None:
+    """Replace what is expected of the kept classes of each row by what the true class has to be for that: the
+    probabilities, none below zero, that a network which takes over noise by the sparse matrix S turns into these."""
+    kept = value.shape[1]
+    place = np.full(len(starts) - 1, -1)
+    within = np.zeros((kept, kept))
+    right = np.empty(kept)
+    for i in range(len(value)):
+        count = 0
+        for k in range(kept):
+            if value[i, k] <= floor:
+                break
+            place[number[i, k]] = k
+            count += 1
+        for k in range(count):
+            within[k, :count] = 0
+            for at in range(starts[number[i, k]], starts[number[i, k] + 1]):
+                if place[columns[at]] >= 0:
+                    within[k, place[columns[at]]] = says[at]
+            right[k] = value[i, k]
+        for _ in range(rounds):
+            moved = 0.0
+            for k in range(count):
+                rest = value[i, k]
+                for other in range(count):
+                    if other != k:
+                        rest -= right[other] * within[other, k]
+                rest = max(0.0, rest / within[k, k])
+                moved = max(moved, abs(rest - right[k]))
+                right[k] = rest
+            if moved < floor:
+                break
+        total = 0.0
+        for k in range(count):
+            place[number[i, k]] = -1
+            total += max(right[k], floor)
+        for k in range(kept):
+            clean = max(right[k], floor) / total if k < count else floor
+            value[i, k] = max(clean, stays * value[i, k]) if value[i, k] > 0 else 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def number_pairs(number: Any, value: Any, order: Any, ends: Any, least: float, pair: Any, true: Any, given: Any) -> int:
+    """Number the pairs of given and possible true class that occur, label by label; how many there are."""
+    known = np.full(len(ends), -1)
+    count, at = 0, 0
+    for label in range(len(ends)):
+        first = count
+        for place in range(at, ends[label]):
+            i = order[place]
+            for k in range(number.shape[1]):
+                c = number[i, k]
+                if value[i, k] <= least and (c != label or value[i, k] == 0):
+                    pair[i, k] = -1
+                    continue
+                if known[c] < first:
+                    known[c] = count
+                    true[count], given[count] = c, label
+                    count += 1
+                pair[i, k] = known[c]
+        at = ends[label]
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_pairs(value: Any, pair: Any, flips: Any, weight: Any, counts: Any) -> None:
+    """Add up how often each pair is expected to have occurred; ``weight`` may be empty."""
+    kept = value.shape[1]
+    joint = np.empty(kept, np.float32)
+    for i in range(len(value)):
+        total = np.float32(0)
+        for k in range(kept):
+            joint[k] = value[i, k] * flips[pair[i, k]] if pair[i, k] >= 0 else np.float32(0)
+            total += joint[k]
+        share = (weight[i] if len(weight) else 1.0) / total
+        for k in range(kept):
+            if pair[i, k] >= 0:
+                counts[pair[i, k]] += joint[k] * share
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_posteriors(value: Any, pair: Any, flips: Any, part: float, posterior: Any) -> float:
+    """Add a part of the posterior of each row to what there is; the summed logarithm of how likely labels are."""
+    kept = value.shape[1]
+    joint = np.empty(kept, np.float32)
+    likely = 0.0
+    for i in range(len(value)):
+        total = np.float32(0)
+        for k in range(kept):
+            joint[k] = value[i, k] * flips[pair[i, k]] if pair[i, k] >= 0 else np.float32(0)
+            total += joint[k]
+        likely += np.log(total)
+        for k in range(kept):
+            posterior[i, k] += part * joint[k] / total
+    return likely

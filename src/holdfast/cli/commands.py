@@ -25,10 +25,7 @@ from holdfast.cli.report import report
 from holdfast.cli.review import review
 from holdfast.cli.select import select
 from holdfast.cli.take_in import take_in
-from holdfast.cluster import speaks
 from holdfast.errors import HoldfastError
-from holdfast.memory import VARIABLE as MAX_MEMORY
-from holdfast.memory import as_bytes
 from holdfast.version import __version__
 
 app = typer.Typer(
@@ -57,8 +54,10 @@ def _version(show: bool) -> None:
 
 def _max_memory(size: str | None) -> None:
     if size is not None:
+        from holdfast.memory import VARIABLE, as_bytes
+
         as_bytes(size)
-        os.environ[MAX_MEMORY] = size
+        os.environ[VARIABLE] = size
 
 
 @app.callback()
@@ -93,6 +92,13 @@ def main() -> None:
     except Exception as error:
         if debug:
             mistakes.show_where(error)
-        if not isinstance(error, HoldfastError) or speaks(error):
+        if not isinstance(error, HoldfastError) or _speaks(error):
             mistakes.say(mistakes.sentence(error))
         sys.exit(2 if isinstance(error, HoldfastError | OSError) else 1)
+
+
+def _speaks(error: HoldfastError) -> bool:
+    """Whether this process is the one of several that tells of an error."""
+    from holdfast.cluster import speaks
+
+    return speaks(error)

@@ -1,7 +1,7 @@
 """Holdfast trains neural networks on data whose labels are partly wrong, and finds the wrong labels.
 
-Here is what most users type. Methods are in ``holdfast.methods``, stop rules in ``holdfast.stop``, what a method of one's
-own is made of in ``holdfast.method`` and ``holdfast.types``. Everything is imported when it is first asked for.
+Here is what most users type. Methods are in ``holdfast.methods``, stop rules in ``holdfast.stop``, what a method of
+one's own is made of in ``holdfast.method`` and ``holdfast.types``. Everything is imported when it is first asked for.
 """
 
 import sys
@@ -17,8 +17,8 @@ from holdfast.version import __version__
 if TYPE_CHECKING:  # what type checkers and editors see; _HOMES says the same to Python, and a test compares them
     from holdfast import losses, methods, stop
     from holdfast.adapters.sklearn import RobustClassifier, RobustRegressor
-    from holdfast.audit import check
-    from holdfast.clean import clean
+    from holdfast.audit.check import check
+    from holdfast.clean.clean import clean
     from holdfast.compare import compare
     from holdfast.data import Rows, read
     from holdfast.fit import fit
@@ -58,8 +58,8 @@ _HOMES = {
     "Run": "run",
     "Session": "session",
     "Stack": "stack",
-    "check": "audit",
-    "clean": "clean",
+    "check": "audit.check",
+    "clean": "clean.clean",
     "compare": "compare",
     "find_label_issues": "issues",
     "fit": "fit",
@@ -83,15 +83,16 @@ _MOVED = {
     "robust_mean": "functional",
 }
 _GONE_IN = "0.2"
-"""The version without the names that have moved, as methods and stop rules have that were here under their own names."""
+"""The version without the names that have moved; methods and stop rules, which were here by their own names, are among
+them."""
 
 
 class _Package(ModuleType):
     """Importing the module ``holdfast.fit`` must not hide the function ``holdfast.fit``."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        same = isinstance(value, ModuleType) and _HOMES.get(name) == name
-        super().__setattr__(name, getattr(value, name) if same else value)
+        hides = name in _HOMES and isinstance(value, ModuleType)
+        super().__setattr__(name, getattr(value, name) if hides else value)
 
 
 sys.modules[__name__].__class__ = _Package

@@ -60,7 +60,8 @@ Net = Annotated[
     str,
     typer.Option(
         help=f"{', '.join(names.NETS)}, or module.path:factory; or a pre-trained network whose features are learned "
-        f"from: {', '.join(names.ENCODERS)}, text:FOLDER or image:FOLDER (or a name on the Hugging Face hub), timm:NAME."
+        f"from: {', '.join(names.ENCODERS)}, text:FOLDER or image:FOLDER (or a name on the Hugging Face hub), "
+        "timm:NAME."
     ),
 ]
 Features = Annotated[
@@ -234,7 +235,9 @@ def optimizer_named(
 def schedule_named(name: str) -> Schedule:
     from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Steps
 
-    made = dict(zip(names.SCHEDULES, (Cosine, Constant, OneCycle, Steps, HoldThenLinear), strict=True))
+    made: dict[str, Callable[[], Schedule]] = dict(
+        zip(names.SCHEDULES, (Cosine, Constant, OneCycle, Steps, HoldThenLinear), strict=True)
+    )
     if name not in made:
         raise HoldfastError(f"no schedule is called {name!r}; there are {', '.join(made)}")
     return made[name]()

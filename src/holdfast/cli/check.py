@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.audit.check import Check
-from holdfast.audit.check import check as look
 from holdfast.cli import options as o
-from holdfast.encoders import ENCODERS, is_encoder
+from holdfast.cli.names import ENCODERS
 from holdfast.errors import HoldfastError
 from holdfast.own_code import own_code
+
+if TYPE_CHECKING:
+    from holdfast.audit.check import Check
 
 WITHOUT = ("mlp", "cnn4")
 """Networks that ``fit`` trains on words and pixels."""
@@ -69,6 +70,8 @@ def check(
 
     Example: [bold]holdfast check people.csv --label income[/bold]
     """
+    from holdfast.audit.check import check as look
+
     o.set_threads(threads)
     found = look(
         data, label, test=test, task=task, missing_labels=missing.value, truth=truth, image_size=image_size,
@@ -87,6 +90,8 @@ def check(
 
 def _encoder(named: str) -> str | None:
     """What reads texts and pictures; networks of pixels and words, as ``fit`` names them, stand for nothing."""
+    from holdfast.encoders import is_encoder
+
     if named == "auto" or is_encoder(named):
         return named
     if named in WITHOUT:

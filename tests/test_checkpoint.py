@@ -3,9 +3,10 @@ import random
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from holdfast import HoldfastError, checkpoint
-from holdfast.files import write_tensors, written_aside
+from holdfast.files import read_tensors, write_tensors, written_aside
 
 
 def test_a_tree_comes_back_as_it_was(tmp_path):
@@ -56,6 +57,40 @@ def test_damaged_and_foreign_files_are_named(tmp_path):
         checkpoint.load(path)
     with pytest.raises(HoldfastError, match="is missing"):
         checkpoint.load(tmp_path / "none.safetensors")
+
+
+def test_a_flipped_byte_is_never_accepted(tmp_path):
+    """Anywhere in the file: in its head, its names, its notes or its tensors."""
+    path = tmp_path / "c.safetensors"
+    checkpoint.save(path, {"a": torch.arange(40.0), "b": {"c": torch.tensor([True, False])}, "n": 3})
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        try:
+            back = checkpoint.load(path)
+        except HoldfastError as error:
+            assert "damaged" in str(error) or "not a checkpoint" in str(error)  # noqa: PT017
+        else:  # spaces that fill up the head mean nothing
+            assert whole[place : place + 1] == b" "
+            assert torch.equal(back["a"], torch.arange(40.0))
+
+
+def test_a_file_of_another_program_needs_no_checksum(tmp_path):
+    save_file({"w": torch.ones(2)}, tmp_path / "w.safetensors")
+    tensors, notes = read_tensors(tmp_path / "w.safetensors")
+    assert torch.equal(tensors["w"], torch.ones(2))
+    assert notes == {}
+
+
+def test_checkpoints_wait_until_they_are_a_small_share_of_the_time(monkeypatch):
+    clock = iter([0.0, 1.0, 1.0, 2.0, 3.0, 40.0])
+    monkeypatch.setattr(checkpoint.time, "perf_counter", lambda: next(clock))
+    pace = checkpoint.Pace()
+    assert pace.due()  # the first costs nothing that is known
+    with pace.writing():  # one second
+        pass
+    assert not pace.due()
+    assert pace.due()
 
 
 def test_every_random_state_comes_back(tmp_path):

@@ -26,6 +26,7 @@ SCRIPT = textwrap.dedent(
     from holdfast.feed import PadCropFlip
 
     out, moment = sys.argv[1], sys.argv[2]
+    checkpoint.SHARE = 1e9  # one after each epoch, however short
     die = lambda: os.kill(os.getpid(), signal.SIGKILL)
     source = torch.Generator().manual_seed(0)
     truth = torch.arange(300) % 3

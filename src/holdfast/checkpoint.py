@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,29 @@ from torch import Tensor
 from holdfast.errors import HoldfastError
 from holdfast.files import read_tensors, write_tensors
 
-FORMAT = "2"
+FORMAT = "3"
+SHARE = 0.03
+"""Of the time that training takes, what checkpoints may take of it at most."""
+
+
+class Pace:
+    """When to write the next checkpoint: at once after the first epoch, then as soon as the time since the last makes
+    what it cost a small share."""
+
+    def __init__(self) -> None:
+        self._cost = 0.0
+        self._written = time.perf_counter()
+
+    def due(self) -> bool:
+        return self._cost <= SHARE * (time.perf_counter() - self._written)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A checkpoint is written inside."""
+        start = time.perf_counter()
+        yield
+        self._written = time.perf_counter()
+        self._cost = self._written - start
 
 
 def save(path: Path, state: dict[str, Any]) -> None:

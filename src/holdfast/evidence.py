@@ -14,10 +14,11 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 from torch.utils.data import Dataset
 
 from holdfast.feed import Feed, inputs_of, outputs_on
-from holdfast.functional.held_out import Array, held_out_loss, stratified_folds
+from holdfast.functional.held_out import LEAST, Array, held_out_loss, stratified_folds
 from holdfast.functional.neighbours import neighbour_votes
 from holdfast.functional.posterior import noise_removal
 from holdfast.functional.trees import opinions_of, trees_of_folds
+from holdfast.kept import of_labels, written_out
 from holdfast.method import Method
 from holdfast.methods.huber import Huber
 from holdfast.nets.trees import ClassTrees, FoldTrees, NumberTrees, as_tensors
@@ -164,9 +165,10 @@ def caveats(evidence: Evidence, y: Tensor) -> list[str]:
     numbers, given = y.is_floating_point(), y.cpu().numpy()
     if numbers:
         guess = np.broadcast_to(np.median(given, axis=0), given.shape)
-        loss, nothing = (_capped_miss(each, given) for each in (evidence.held_out.cpu().numpy(), guess))
+        loss, nothing = (_capped_miss(each, given) for each in (written_out(evidence.held_out).cpu().numpy(), guess))
     else:
-        loss, nothing = held_out_loss(evidence.held_out.cpu().numpy(), given), _loss_of_shares(y)
+        own = of_labels(evidence.held_out.cpu(), y.cpu())
+        loss, nothing = -float(own.clamp_min(LEAST).log().mean()), _loss_of_shares(y)
     if loss > (1 - TOLD) * nothing > 0:
         what = "targets" if numbers else "labels"
         said.append(

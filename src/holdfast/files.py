@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as pack
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
+
+CHECKSUM = "checksum"
 
 
 @contextmanager
@@ -34,17 +39,42 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] | None = None) -> None:
-    # Clones, because the format refuses tensors that share memory (tied weights do).
-    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    """Tensors by name, and notes, with a checksum over all of it."""
+    whole, places = {}, set[int]()
+    for name, tensor in tensors.items():
+        held = tensor.detach().cpu().contiguous()
+        # The format refuses tensors that share memory (tied weights do).
+        whole[name] = held.clone() if held.untyped_storage().data_ptr() in places else held
+        places.add(held.untyped_storage().data_ptr())
+    notes = {**(notes or {}), CHECKSUM: _checksum(whole, notes or {})}
     with written_aside(path) as aside:
         aside.write_bytes(pack(whole, notes))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """What ``write_tensors`` wrote; a byte that has changed since is found."""
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            notes = dict(file.metadata() or {})
     except FileNotFoundError:
         raise HoldfastError(f"{path} is missing") from None
     except (SafetensorError, OSError) as error:
         raise HoldfastError(f"{path} is damaged ({error}); remove it and start again") from None
+    said = notes.pop(CHECKSUM, None)
+    # Files of other programs have neither notes nor a checksum.
+    if said != _checksum(tensors, notes) if said is not None else bool(notes):
+        raise HoldfastError(
+            f"{path} is damaged: it is no longer what was written (its checksum differs); remove it and start again"
+        )
+    return tensors, notes
+
+
+def _checksum(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:
+    """Of names, kinds, shapes and bytes, and of the notes."""
+    total = zlib.crc32(json.dumps(sorted(notes.items())).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        total = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), total)
+        total = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, total)
+    return f"{total:08x}"

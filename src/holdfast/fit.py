@@ -23,7 +23,9 @@ from holdfast.engine import Engine, bare, check_available
 from holdfast.errors import Died, Diverged, HoldfastError
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
 from holdfast.feed import Augments, Feed, usual_batch
+from holdfast.functional.label_trust import few
 from holdfast.functional.schedules import Schedule
+from holdfast.kept import packed
 from holdfast.launch import check_devices, launch
 from holdfast.ledger import Ledger
 from holdfast.method import Method
@@ -232,6 +234,8 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         # Trees read features, and cannot join a network that reads tokens or pixels, which is not one of these that was
         # given more time either; nor do trees know of weights.
         found = found._replace(trees=None, unfinished=found.unfinished if rows is job.rows else None)
+    if rows.classes is not None:
+        found = found._replace(held_out=few(found.held_out.cpu(), rows.y))
     evidence = Evidence(*(None if each is None else each.cpu() for each in found))  # type: ignore[arg-type]
     job.asking = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     if job.folder is not None:
@@ -247,7 +251,7 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
         training.restore(saved)
     elif folder is not None and ranks.first:
         folder.write_start(training.start)
-    model = noise_model(training.feed.task)
+    model, pace = noise_model(training.feed.task), checkpoint.Pace()
     out, trackers = None if folder is None else folder.path, job.trackers if ranks.first else []
     with progress as bar, opened(trackers, asdict(job.config), out, len(training.history)) as log:
         for epoch in range(len(training.history), job.epochs):
@@ -270,9 +274,12 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
                 line |= job.watch(epoch, job.method.predictor(training.nets))
             training.history.append(line)
             bar.say(line)
-            state = None if folder is None else training.state()
-            if folder is not None and state is not None and ranks.first:
-                folder.keep(state, training.history)
+            ended = epoch + 1 == job.epochs or bool(training.stopped)
+            if folder is not None and ranks.objects(ended or pace.due())[0]:
+                with pace.writing():
+                    state = training.state()
+                    if ranks.first:
+                        folder.keep(state, training.history)
             log(line, epoch)
     return training
 
@@ -281,7 +288,7 @@ def _finish(job: Job, training: Training) -> Run:
     out = None if job.folder is None else job.folder.path
     ledger = {**training.ledger.arrays(), **job.rows.known()}
     if job.evidence is not None and job.evidence.finished:
-        ledger["evidence"] = job.evidence.joined
+        ledger |= packed({"evidence": job.evidence.joined})
     net = training.predictor()
     held_out = _held_out(job, training)
     run = Run(
@@ -300,9 +307,10 @@ def _held_out(job: Job, training: Training) -> HeldOut | None:
     if rows is None:
         return None
     if job.evidence is not None and job.evidence.finished and job.evidence.test is not None:
-        opinion = {"evidence": job.evidence.test}
+        opinion = packed({"evidence": job.evidence.test})
     else:
-        opinion = {"expected": training.feed.expected_of(job.method.predictor(training.nets), rows.x).cpu()}
+        expected = training.feed.expected_of(job.method.predictor(training.nets), rows.x).cpu()
+        opinion = packed({"expected": expected if rows.classes is None else few(expected, rows.y)})
     return HeldOut({"given": rows.y, **rows.known(), **opinion}, rows.names, rows.fingerprint)
 
 
@@ -375,7 +383,8 @@ def _prepare(job: Job) -> Training:
 
 
 def _diverged(epoch: int, folder: RunFolder | None) -> Diverged:
-    kept = f"the checkpoint of epoch {epoch} is kept in {folder.path}" if folder and epoch else "nothing was kept"
+    done = 0 if folder is None or not folder.checkpoint.exists() else len(checkpoint.load(folder.checkpoint)["history"])
+    kept = f"the checkpoint of epoch {done} is kept in {folder.path}" if folder and done else "nothing was kept"
     return Diverged(f"the loss is no longer a number in epoch {epoch + 1}; {kept}; lower the learning rate (--lr)")
 
 

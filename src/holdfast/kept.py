@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -85,6 +85,11 @@ def rows_of(probabilities: Probabilities, rows: Tensor | slice) -> Probabilities
     return probabilities.take(rows) if isinstance(probabilities, Kept) else probabilities[rows]
 
 
+def written_out(probabilities: Probabilities) -> Tensor:
+    """(N, C) all numbers."""
+    return probabilities[slice(None)] if isinstance(probabilities, Kept) else probabilities
+
+
 def together(parts: Sequence[Probabilities]) -> Probabilities:
     """The rows of some probabilities after each other."""
     first, tensors = parts[0], [each for each in parts if isinstance(each, Tensor)]
@@ -95,7 +100,7 @@ def together(parts: Sequence[Probabilities]) -> Probabilities:
     return Kept(value, number, first.classes)
 
 
-def packed(arrays: dict[str, Probabilities]) -> dict[str, Tensor]:
+def packed(arrays: Mapping[str, Probabilities]) -> dict[str, Tensor]:
     """As tensors alone, for a file; class numbers go beside their values, in 16 bits each where that is enough.
 
     >>> kept = Kept(torch.ones(1, 2), torch.tensor([[3, 40]]), 50)
@@ -113,7 +118,7 @@ def _parts(name: str, each: Probabilities) -> Iterator[tuple[str, Tensor]]:
         yield name, each
 
 
-def unpacked(tensors: dict[str, Tensor], classes: int) -> dict[str, Probabilities]:
+def unpacked(tensors: Mapping[str, Tensor], classes: int) -> dict[str, Probabilities]:
     """What ``packed`` has made tensors of."""
     found: dict[str, Probabilities] = {}
     for name, each in tensors.items():

@@ -5,13 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from holdfast.functional.few import floor_of
+from holdfast.kept import KEPT, Kept, numbers_of, packed
 from holdfast.noise_model import noise_model
 from holdfast.ranks import get_ranks
 from holdfast.task import Task
 from holdfast.types import Batch, Plan, Step
 
 SUMS = ("trust", "loss", "margin", "gradient")
-STATE = ("seen", "trained", "selected", "against", "changed", "expected", "sums", "prediction", "probability")
+STATE = (
+    "seen", "trained", "selected", "against", "changed", "expected", "expected_class", "sums", "prediction",
+    "probability",
+)  # fmt: skip
 
 
 class Ledger:
@@ -30,7 +35,8 @@ class Ledger:
     against: how many of them were against the given label, as the task has it.
     changed: how often the prediction was another than the one seen before.
     selected: batches in which the given label had a positive weight.
-    expected: (N, q) the label that the network expected, averaged over what was seen.
+    expected: (N, q) the label that the network expected, summed over what was seen; of more than 32 classes those that
+        matter for the row, ``expected_class`` (N, 32), the given one first.
     prediction, probability: of the last output; regression has no probability.
     """
 
@@ -51,6 +57,10 @@ class Ledger:
         self.changed = torch.zeros(n, dtype=torch.int64, device=y.device)
         width = task.outputs if y.dim() == 1 else y.shape[1]
         self.expected = torch.zeros(n, width, device=y.device)
+        self.expected_class = torch.zeros(0)
+        if task.metric == "accuracy" and width > KEPT:
+            self.expected = torch.zeros(n, KEPT)
+            self.expected_class = y.cpu().to(numbers_of(width))[:, None].repeat(1, KEPT)
         self.sums = torch.zeros(n, len(SUMS), dtype=torch.float64, device=y.device)
         shape = (n,) if task.metric == "accuracy" else (n, width)
         kind = torch.int64 if task.metric == "accuracy" else torch.float32
@@ -106,7 +116,14 @@ class Ledger:
         values = torch.stack([seen.loss, seen.margin, seen.gradient], dim=1)
         self.sums[:, 1:].index_add_(0, index, values.double())
         self.against.index_add_(0, index, (~self._model.agrees(seen.expected, y)).long())
-        self.expected.index_add_(0, index, seen.expected)
+        if len(self.expected_class):
+            from holdfast.functional.few_loops import add_outputs  # numba takes a while to import
+
+            rows, outputs = index.cpu().numpy(), seen.expected.cpu().contiguous().numpy()
+            floor = floor_of(self._task.outputs)
+            add_outputs(rows, outputs, floor, self.expected.numpy(), self.expected_class.numpy())
+        else:
+            self.expected.index_add_(0, index, seen.expected)
         self.prediction[index] = seen.prediction
         if classes:
             self.probability[index] = seen.expected.amax(1)
@@ -139,12 +156,17 @@ class Ledger:
             "selected": self.selected,
             "against": self.against,
             "changed": self.changed,
-            "expected": self.expected / seen[:, None].float(),
+            **self._expectation(seen.float()),
             "given": self._y,
             **{name: value.float() for name, value in means.items()},
             "prediction": self.prediction,
             "probability": self.probability,
         }
+
+    def _expectation(self, seen: Tensor) -> dict[str, Tensor]:
+        mean = self.expected / seen[:, None].to(self.expected.device)
+        few = Kept(mean, self.expected_class, self._task.outputs) if len(self.expected_class) else mean
+        return packed({"expected": few})
 
     def state_dict(self) -> dict[str, Tensor]:
         self.flush()

@@ -24,6 +24,7 @@ from holdfast.functional.posterior import (
 )
 from holdfast.functional.reduce import check_noise_rate
 from holdfast.functional.target_trust import target_trust
+from holdfast.kept import Probabilities, written_out
 from holdfast.task import Classification, Task
 from holdfast.types import Evidence
 
@@ -92,12 +93,12 @@ class NoiseModel(ABC):
     @abstractmethod
     def join(
         self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor, certain: Tensor | None = None
-    ) -> Tensor:
+    ) -> Probabilities:
         """(N, q) evidence about true labels: from networks that never saw those given, from networks that did, and from
         the labels of neighbours where there are any. ``certain`` (N,) marks labels that are known to be right."""
 
     @abstractmethod
-    def further(self, further: Tensor, held_out: Tensor, y: Tensor, certain: Tensor | None = None) -> Tensor:
+    def further(self, further: Tensor, held_out: Tensor, y: Tensor, certain: Tensor | None = None) -> Probabilities:
         """(M, q) evidence about true labels of further rows, of no label of theirs, beside that of rows with labels."""
 
     @abstractmethod
@@ -151,19 +152,19 @@ class LabelNoise(NoiseModel):
 
     def join(
         self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor, certain: Tensor | None = None
-    ) -> Tensor:
+    ) -> Probabilities:
         sources = [source.cpu() for source in (learning, votes) if source is not None]
-        return joined_evidence(held_out.cpu(), sources, y.cpu(), _cpu(certain)).to(held_out)
+        return joined_evidence(held_out.cpu(), sources, y.cpu(), _cpu(certain)).to(held_out.device)
 
-    def further(self, further: Tensor, held_out: Tensor, y: Tensor, certain: Tensor | None = None) -> Tensor:
-        return further_evidence(further.cpu(), held_out.cpu(), y.cpu(), _cpu(certain)).to(held_out)
+    def further(self, further: Tensor, held_out: Tensor, y: Tensor, certain: Tensor | None = None) -> Probabilities:
+        return further_evidence(further.cpu(), held_out.cpu(), y.cpu(), _cpu(certain)).to(held_out.device)
 
     def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Tensor:
         """The posterior, and a part of what held-out networks expect, which smooths the posterior's mistakes: else they
         are memorised in a long training. Where those networks were still learning when they had to end, they know less
         than the one that trains on, and the given labels keep a part."""
-        posterior = trust_in(evidence.joined.cpu(), y.cpu(), _cpu(certain)).posterior.to(evidence.held_out)
-        target = torch.lerp(posterior, evidence.held_out, OPINION)
+        posterior = trust_in(evidence.joined.cpu(), y.cpu(), _cpu(certain)).posterior.to(evidence.held_out.device)
+        target = torch.lerp(written_out(posterior), written_out(evidence.held_out), OPINION)
         unfinished = 0.0 if evidence.unfinished is None else float(evidence.unfinished)
         given = torch.nn.functional.one_hot(y, self.outputs).to(target)
         target = torch.lerp(target, given, float(np.interp(unfinished, STILL_LEARNING, (0.0, KEPT))))
@@ -221,8 +222,9 @@ class TargetNoise(NoiseModel):
 
     def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Tensor:
         """The evidence in place of targets that are likelier wrong than right."""
-        right = target_trust(evidence.joined.cpu(), y.cpu(), _cpu(certain)).right.to(y.device) >= 0.5
-        return torch.where(right[:, None], y, evidence.joined)
+        joined = written_out(evidence.joined)
+        right = target_trust(joined.cpu(), y.cpu(), _cpu(certain)).right.to(y.device) >= 0.5
+        return torch.where(right[:, None], y, joined)
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """Always: the better the fit, the farther off the wrong targets lie."""

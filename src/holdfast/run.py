@@ -24,6 +24,7 @@ from holdfast.feed import evaluate, inputs_of
 from holdfast.functional.label_trust import Trust
 from holdfast.issues.find import FLAGGED, REVIEWED, answered, ledger_table, ledger_trust, ranked, with_held_out
 from holdfast.issues.noise import Noise, Rate, Review, WrongLabels, noise_after, noise_of, rate_by_trust
+from holdfast.kept import Kept
 from holdfast.nets.trees import as_they_were
 from holdfast.review.answers import Answers, answers_at
 from holdfast.review.calibrate import Wrong, calibrate
@@ -279,7 +280,11 @@ class Run:
         regression."""
         if self.classes is None:
             raise HoldfastError("a regression has no classes; run.issue_table() says what values are expected")
-        share, number = self._label_trust.posterior.topk(min(most, len(self.classes)), dim=1)
+        posterior = self._label_trust.posterior
+        few = posterior.value if isinstance(posterior, Kept) else posterior
+        share, number = few.topk(min(most, len(self.classes)), dim=1)
+        if isinstance(posterior, Kept):
+            number = posterior.number.gather(1, number)
         return number.int().numpy(), share.float().numpy()
 
     def earlier_reviews(self) -> pd.DataFrame:
@@ -356,7 +361,7 @@ class Run:
     @cached_property
     def _label_trust(self) -> Trust:
         """What is known of the true class of each row."""
-        return ledger_trust(self._judged)
+        return ledger_trust(self._judged, self.config.outputs)
 
     @property
     def _judged(self) -> dict[str, Tensor]:

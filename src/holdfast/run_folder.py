@@ -18,6 +18,7 @@ from holdfast import checkpoint
 from holdfast.config import RunConfig
 from holdfast.errors import HoldfastError
 from holdfast.files import read_tensors, write_tensors, write_text, written_aside
+from holdfast.kept import Kept, packed, unpacked
 from holdfast.nets.trees import BESIDE, trees_among
 from holdfast.run_records import check_arrays, read_history, read_ledger
 from holdfast.types import Evidence
@@ -132,7 +133,7 @@ class RunFolder:
 
     def write_evidence(self, evidence: Evidence) -> None:
         """What other networks say of each row; a run that goes on needs it again."""
-        tensors = {k: each for k, each in evidence._asdict().items() if isinstance(each, Tensor)}
+        tensors = packed({k: each for k, each in evidence._asdict().items() if isinstance(each, (Tensor, Kept))})
         trees = {} if evidence.trees is None else evidence.trees.state_dict(prefix=BESIDE)
         write_tensors(self.path / EVIDENCE, tensors | trees)
 
@@ -140,7 +141,8 @@ class RunFolder:
         if not (self.path / EVIDENCE).exists():
             return None
         tensors, _ = read_tensors(self.path / EVIDENCE)
-        kept = {name: tensors.get(name) for name in Evidence._fields if name != "trees"}
+        opinions = unpacked(tensors, self.config().outputs)
+        kept = {name: opinions.get(name) for name in Evidence._fields if name != "trees"}
         return Evidence(**kept, trees=trees_among(tensors))  # type: ignore[arg-type]
 
     def write_start(self, weights: dict[str, Tensor]) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from holdfast.config import RunConfig
 from holdfast.errors import HoldfastError
+from holdfast.kept import KEPT
 
 COUNTED = ("seen", "trained", "selected", "against", "changed")
 """What every ledger of labelled rows counts."""
@@ -62,7 +63,10 @@ def check_arrays(arrays: Mapping[str, Tensor], config: RunConfig, path: Path, ro
         if name not in arrays:
             raise HoldfastError(f"{path} is damaged: it lacks {name!r}; train again")
     for name, values in arrays.items():
-        wide = values.dim() == 2 and (values.shape[1] == config.outputs or not values.is_floating_point())
+        kept = f"{name}_class" in arrays and config.outputs > KEPT
+        wide = values.dim() == 2 and (
+            values.shape[1] == (KEPT if kept else config.outputs) or not values.is_floating_point()
+        )
         if len(values.shape) not in (1, 2) or len(values) != count or not (values.dim() == 1 or wide):
             raise HoldfastError(f"{path} is damaged: {name!r} has the shape {tuple(values.shape)}; train again")
     given = arrays["given"]
@@ -70,6 +74,14 @@ def check_arrays(arrays: Mapping[str, Tensor], config: RunConfig, path: Path, ro
         raise HoldfastError(f"{path} is damaged: given labels are not of the run's kind; train again")
     if config.classes is not None and len(given) and not (0 <= int(given.min()) <= int(given.max()) < config.outputs):
         raise HoldfastError(f"{path} is damaged: given labels are none of the {config.outputs} classes; train again")
+    for name in ("expected", "evidence"):
+        number = arrays.get(f"{name}_class")
+        if number is not None and (
+            number.is_floating_point()
+            or number.shape != arrays.get(name, number[:0]).shape
+            or (number.numel() and not 0 <= int(number.min()) <= int(number.max()) < config.outputs)
+        ):
+            raise HoldfastError(f"{path} is damaged: '{name}_class' holds no class numbers; train again")
     for name in ("given", "expected", "evidence"):
         if name in arrays and not bool(torch.isfinite(arrays[name]).all()):
             raise HoldfastError(f"{path} is damaged: {name!r} has values that are no numbers; train again")

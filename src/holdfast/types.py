@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
+from holdfast.kept import Probabilities
 
 Nets = Sequence[nn.Module]
 
@@ -130,11 +131,11 @@ UNFINISHED = 0.1
 class Evidence(NamedTuple):
     """What other networks say of each row."""
 
-    held_out: Tensor
+    held_out: Probabilities
     """(N, q) what networks that have never seen the label of a row expect of it."""
-    joined: Tensor
+    joined: Probabilities
     """(N, q) that, joined with what networks expected while they learnt the label: evidence about the true one."""
-    test: Tensor | None = None
+    test: Probabilities | None = None
     """(M, q) evidence about the true labels of test rows, where these are to be judged too."""
     trees: nn.Module | None = None
     """Boosted trees, where held-out labels are predicted better with them (``nets.trees.FoldTrees``)."""

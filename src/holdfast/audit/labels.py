@@ -22,6 +22,7 @@ from holdfast.functional.target_trust import target_trust
 from holdfast.functional.trees import ITERATIONS, tree_opinions
 from holdfast.issues.find import FLAGGED
 from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
+from holdfast.kept import Probabilities, written_out
 
 Array = NDArray[Any]
 KIND = "label"
@@ -38,7 +39,7 @@ class Opinions(NamedTuple):
 
     held_out: dict[str, HeldOut]
     """By the name of the model, the likeliest first."""
-    evidence: Tensor
+    evidence: Probabilities
     """(N, C) probabilities of the true classes, or (N, q) expected targets."""
 
     @property
@@ -153,10 +154,10 @@ def _classes(subject: Subject, asked: Opinions, trust: Trust, noise: Noise) -> F
 
 def _targets(subject: Subject, asked: Opinions) -> Finding:
     rows = subject.rows
-    trust = target_trust(asked.evidence, rows.y)
+    trust = target_trust(written_out(asked.evidence), rows.y)
     right = trust.right.clamp(0, 1).numpy()
     flag = right < FLAGGED
-    expected = _shown(torch.where(torch.from_numpy(flag)[:, None], asked.evidence, rows.y), rows.recipe)
+    expected = _shown(torch.where(torch.from_numpy(flag)[:, None], written_out(asked.evidence), rows.y), rows.recipe)
     why = [
         f"models that never saw the number expect {text}" if bad else ""
         for text, bad in zip(expected, flag, strict=True)

@@ -90,7 +90,7 @@ def by_label(y: Tensor, classes: int) -> Tensor:
 
 
 def flips_from(pairs: Tensor) -> Tensor:
-    """(..., C, C) how often each label is given to each true class, from how many rows each pair is expected to have."""
+    """(..., C, C) how often each label is given to each true class, from how many rows each pair should have."""
     own = torch.eye(pairs.shape[-1], dtype=pairs.dtype, device=pairs.device)
     pairs = pairs + PRIOR[0] + PRIOR[1] * own
     return pairs / pairs.sum(-1, keepdim=True)
@@ -147,7 +147,8 @@ class Columns(Cells):
 
     def drawn(self, start: Tensor, weight: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
         lines, tables = self._lines, self.fit(start.expand(len(weight), *start.shape), weight, rounds)
-        found, weight = torch.zeros(len(weight), len(lines), dtype=torch.float64), weight[:, self._order].to(lines.dtype)
+        found = torch.zeros(len(weight), len(lines), dtype=torch.float64)
+        weight = weight[:, self._order].to(lines.dtype)
         for label, start_at, end in self._pieces:
             block, flips = lines[:, start_at:end], tables[..., label].to(lines.dtype)
             right = flips[:, label, None] * block[label] / (flips @ block)

@@ -175,7 +175,9 @@ def joined_evidence(
     """
     doubtful = doubtful_rows(y, certain)
     labels = y[doubtful]
-    rate = 1 - float(trust_at(rows_of(_sharpened(held_out, y, certain), doubtful), labels).right(labels).double().mean())
+    rate = 1 - float(
+        trust_at(rows_of(_sharpened(held_out, y, certain), doubtful), labels).right(labels).double().mean()
+    )
     agreement = (largest(held_out) == y).double().mean()
     heard = [other for other in others if (largest(other) == y).double().mean() >= LISTENED * agreement]
     logs = _denoised_logs(_mean((held_out, *heard), y))

@@ -15,7 +15,7 @@ from holdfast.data.scale import unscaled
 from holdfast.functional.label_trust import Trust, label_trust, trust_in
 from holdfast.functional.target_trust import TargetTrust, target_trust
 from holdfast.issues.scorers import probabilities
-from holdfast.kept import of_labels, rows_of
+from holdfast.kept import of_labels, rows_of, unpacked
 
 FLAGGED = 0.5
 """Labels that are likelier wrong than right are flagged."""
@@ -105,13 +105,13 @@ def with_held_out(ledger: Mapping[str, Tensor], held_out: Mapping[str, Tensor]) 
     return joined
 
 
-def ledger_trust(ledger: Mapping[str, Tensor]) -> Trust:
+def ledger_trust(ledger: Mapping[str, Tensor], classes: int) -> Trust:
     """How far each label of a run can be trusted: by networks that have never seen it where they were asked, else by
     what the network expected on average while it was trained on it. A reviewed label is right."""
-    y, reviewed = ledger["given"], ledger.get("reviewed")
-    if "evidence" in ledger:
-        return trust_in(ledger["evidence"], y, reviewed)
-    return label_trust(ledger["expected"], y, reviewed)
+    y, reviewed, opinions = ledger["given"], ledger.get("reviewed"), unpacked(ledger, classes)
+    if "evidence" in opinions:
+        return trust_in(opinions["evidence"], y, reviewed)
+    return label_trust(opinions["expected"], y, reviewed)
 
 
 def ledger_table(
@@ -124,7 +124,7 @@ def ledger_table(
     """
     y, expected = ledger["given"], ledger.get("evidence", ledger["expected"])
     if names is not None:
-        table = class_table(ledger_trust(ledger) if trust is None else trust, y, names)
+        table = class_table(ledger_trust(ledger, len(names)) if trust is None else trust, y, names)
     else:
         table = _target_table(target_trust(expected, y, ledger.get("reviewed")), y, expected, recipe)
     table["held_out"] = ledger["held_out"].numpy() if "held_out" in ledger else False

@@ -108,7 +108,11 @@ def _draws(
     count, closer = _by_class(torch.ones(total), given, classes), (total / len(y)) ** 0.5
     rates = whole.sum() / len(y) + closer * (rates - usual.sum() / total)
     own = whole / torch.bincount(y, minlength=classes).clamp_min(1) + closer * (own - usual / count.clamp_min(1))
-    return rates.clamp(0, 1), own.clamp(0, 1), (table + closer * (tables - middle)).clamp(0, 1) if len(tables) else tables
+    return (
+        rates.clamp(0, 1),
+        own.clamp(0, 1),
+        (table + closer * (tables - middle)).clamp(0, 1) if len(tables) else tables,
+    )
 
 
 def noise_after(noise: Noise, trust: Trust, y: Tensor, right: Tensor, true: Tensor, rate: Rate, left: Rate) -> Noise:

@@ -140,7 +140,7 @@ def fit(
     devices: how many devices of this machine train, a process each; they share every batch of ``batch_size`` rows.
         A script calls ``fit`` under ``if __name__ == "__main__"`` then, and what it passes can be pickled.
     strategy: "ddp" (distributed data parallel), or "auto", which is ddp where there are several devices.
-    out: folder for the run: settings, history, ledger, model, and a checkpoint after each epoch. None keeps nothing.
+    out: folder for the run: settings, history, ledger, model, and checkpoints. None keeps nothing.
     resume: go on from the checkpoint in ``out``, bit for bit as if never stopped; starts where there is none.
     trackers: where the figures of each epoch go too (``holdfast.trackers``), or their names: "csv", "tensorboard",
         "mlflow", "wandb", each perhaps with a file, folder, experiment or project after a colon.

@@ -46,7 +46,7 @@ def few_of(whole: Any, y: Tensor) -> tuple[Kept, int]:
     number = np.empty((rows, KEPT), np.int16 if numbers_of(classes) is torch.int16 else np.int32)
     value, labels = np.empty((rows, KEPT), np.float32), y.numpy()
     for part in blocks_of(rows, classes):
-        block = torch.as_tensor(whole[part]).float().contiguous().numpy()
+        block = np.ascontiguousarray(np.asarray(whole[part]), dtype=np.float32)
         wrong = keep_largest(block, labels[part], floor_of(classes), value[part], number[part])
         if wrong >= 0:
             return Kept(torch.empty(0, KEPT), torch.empty(0, KEPT), classes), part.start + wrong

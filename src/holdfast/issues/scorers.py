@@ -45,7 +45,8 @@ def probabilities(labels: ArrayLike, pred_probs: ArrayLike) -> tuple[Tensor, Pro
     if classes > KEPT:
         kept, off = few_of(whole, y)
     else:
-        kept, off = torch.as_tensor(whole), -1
+        # torch warns of memory that it may not write to.
+        kept, off = torch.as_tensor(whole if isinstance(whole, Tensor) else np.require(whole, requirements="W")), -1
         kept = kept if kept.dtype == torch.float64 else kept.float()
         for part in blocks_of(rows, classes):
             # NaN fails every comparison, so this finds it too.

@@ -29,7 +29,7 @@ def main() -> None:
     parser = protocol.arguments(__doc__.splitlines()[0])
     parser.add_argument("--noise", help="only this noise")
     parser.add_argument("--rate", type=float, default=0.4)
-    parser.add_argument("--rows", type=int, help="training images")
+    protocol.rows_argument(parser)
     parser.add_argument("--dataset", default="cifar10", help="cifar10 or cifar100")
     options = parser.parse_args()
     protocol.prepare(options)
@@ -44,7 +44,8 @@ def main() -> None:
         # The network is made here, so that each method starts from the same weights.
         torch.manual_seed(seed)
         return protocol.trial(
-            rows, test, method, build(net, rows.shape, len(rows.classes or ())), noise, options.rate, seed,
+            protocol.planted(rows, options.dataset, noise, options.rate, seed), test, method,
+            build(net, rows.shape, len(rows.classes or ())), seed, protocol.device(options),
             epochs=epochs, augment=PadCropFlip(), schedule=Steps() if options.paper else OneCycle(),
             optimizer=lambda p: SGD(p, 0.1, momentum=0.9, weight_decay=5e-4, nesterov=True),
         )  # fmt: skip

@@ -31,7 +31,6 @@ from torch import Tensor, nn
 from torch.optim import Adadelta, Optimizer
 
 from holdfast import DistanceStop, Method, NoisyValidationStop, Rows, StopRule, TheoryStop, TrainAccuracyStop, fit
-from holdfast.compare import corrupted
 from holdfast.feed import Feed, PadCropFlip
 from holdfast.functional import Constant
 from holdfast.nets import MLP, ResNet
@@ -94,7 +93,7 @@ def train_wide(options: argparse.Namespace, asked: Numbers) -> Numbers:
     torch.manual_seed(0)
     run = fit(
         noisy, Method(), wide_network(), test=test, epochs=asked["epochs"], batch_size=128, optimizer=adadelta,
-        schedule=Constant(), watch=watch, device="auto" if options.paper else "cpu",
+        schedule=Constant(), watch=watch, device=protocol.device(options),
     )  # fmt: skip
     names = ("given", "true", "test", "distance", "loss")
     return {**{name: joined(run.history[name]) for name in names}, "seconds": round(run.history["seconds"].sum(), 1)}
@@ -152,7 +151,7 @@ def figure1(options: argparse.Namespace, results: Path) -> Numbers:
 
 def figure3(options: argparse.Namespace, results: Path) -> Numbers:
     shares = (0.0, 0.5) if options.quick else (0.0, 0.25, 0.5)
-    rows, epochs = (200, 8) if options.quick else (3000, 12)
+    rows, epochs = (3000, 200) if options.paper else (200, 8) if options.quick else (3000, 12)
     epochs = options.epochs or epochs
     stored = protocol.Results(results / "early_stopping_figure3.csv", options.fresh)
     found = {}
@@ -193,8 +192,7 @@ def trained_resnet(
     net = ResNet(20, channels=3, outputs=10)
     start = ResNet(20, channels=3, outputs=10)
     start.load_state_dict(net.state_dict())
-    device = "auto" if options.paper else "cpu"
-    fit(noisy, Method(), net, epochs=epochs, batch_size=128, augment=PadCropFlip(), device=device)
+    fit(noisy, Method(), net, epochs=epochs, batch_size=128, augment=PadCropFlip(), device=protocol.device(options))
     return net.cpu().eval(), noisy, start.eval()
 
 
@@ -372,12 +370,12 @@ def rules(options: argparse.Namespace, results: Path) -> Numbers:
 
     def make(rule: str, kind: str, rate: float, seed: int) -> Numbers:
         data, test = protocol.load(options, "mnist", rows)
-        noisy = replace(corrupted(data, kind, rate, seed), truth=None) if rate else data
+        noisy = replace(protocol.planted(data, "mnist", kind, rate, seed), truth=None) if rate else data
         torch.manual_seed(seed)
         stop = None if rule == "none" else RULES[rule]()
         run = fit(
             noisy, Method(), MLP(784, 10), stop=stop, test=test, epochs=epochs, batch_size=128, schedule=Constant(),
-            seed=seed, device="cpu",
+            seed=seed, device=protocol.device(options),
         )  # fmt: skip
         return {
             "kept": run.best_epoch + 1,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -139,12 +141,13 @@ def swav_losses(scores: list[Tensor], assigned: list[Tensor], temperature: float
 def sinkhorn(scores: Tensor, epsilon: float, iterations: int = 3) -> Tensor:
     """Assignments of rows to prototypes that use all prototypes alike.
 
-    ``exp(scores / eps)``, then by turns columns of equal sum and rows of equal sum; rows end with the sum one.
+    ``exp(scores / eps)``, then by turns columns of equal sum and rows of equal sum; rows end with the sum one. All of
+    it in logarithms, so that no epsilon is too small.
 
     Shape: (B, K) -> (B, K).
     """
-    q = ((scores - scores.max()) / epsilon).exp()
+    log, (rows, columns) = scores / epsilon, scores.shape
     for _ in range(iterations):
-        q = q / q.sum(0).clamp_min(1e-30) / q.shape[1]
-        q = q / q.sum(1, keepdim=True).clamp_min(1e-30) / len(q)
-    return q * len(q)
+        log = log - log.logsumexp(0) - math.log(columns)
+        log = log - log.logsumexp(1, keepdim=True) - math.log(rows)
+    return (log + math.log(rows)).exp()

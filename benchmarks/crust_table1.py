@@ -1,14 +1,14 @@
 """Table 1 of the CRUST paper: CRUST and the eight methods it compares with, under four kinds of label noise.
 
 The second opinion (the default), EMA refinement and ordinary training stand beside them; published figures are those
-of the paper. MNIST with the 784-256-10 network for all methods (and those that the paper does not have, at
-symmetric 50 %); Fashion-MNIST with the 4-layer network and CIFAR-10 with a ResNet-20 of half the width, 5,000 images
-each and 2,500 to test on, for ordinary training, CRUST, the default and the five best of MNIST, 20 epochs, at symmetric
-50 % and a noise to one class: pairflip of 40 % on Fashion-MNIST; on CIFAR-10 asymmetric 40 % (the five pairs of Patrini
-et al., which flip a fifth of the labels) and what the authors' code calls so, the derangement of all classes, which
-flips two fifths. CIFAR-10 in batches of 32 and without augmentation, so that ordinary training memorises wrong labels
-within these epochs; and at symmetric 50 % once more in batches of 128 with random crops and flips, where it hardly
-does. No method is given the noise rate; methods that train more than once do so inside the same number of epochs. Mean test
+of the paper. MNIST with the 784-256-10 network for all methods (and those that the paper does not have, at symmetric
+50 %); Fashion-MNIST with the 4-layer network and CIFAR-10 with a ResNet-20 of half the width, 5,000 images each and
+2,500 to test on, for ordinary training, CRUST, the default and the five best of MNIST, 20 epochs, at symmetric 50 %
+and a noise to one class: pairflip of 40 % on Fashion-MNIST; on CIFAR-10 asymmetric 40 % (the five pairs of Patrini et
+al., which flip a fifth of the labels) and what the authors' code calls so, the derangement of all classes, which flips
+two fifths. CIFAR-10 in batches of 32 and without augmentation, so that ordinary training memorises wrong labels within
+these epochs; and at symmetric 50 % once more in batches of 128 with random crops and flips, where it hardly does. No
+method is given the noise rate; methods that train more than once do so inside the same number of epochs. Mean test
 accuracy of the last ten epochs beside the best epoch, mean and standard deviation over seeds. The long part is the
 published small-machine protocol of Co-teaching, Co-teaching+ and JoCoR (200 epochs, the noise rate given, the learning
 rate falling from epoch 80), and every method of the table at symmetric 50 % for as long. The last line is one JSON
@@ -357,14 +357,19 @@ def chosen(results: protocol.Results) -> list[str]:
     return [*first, *each.sort_values(ascending=False).index[:5]]
 
 
+def parser() -> argparse.ArgumentParser:
+    """What can be asked for."""
+    made = protocol.arguments(__doc__.splitlines()[0])
+    made.set_defaults(methods="")
+    made.add_argument("--long", action="store_true", help="the part of 200 epochs")
+    made.add_argument("--small", action="store_true", help="Fashion-MNIST and CIFAR-10 alone")
+    protocol.rows_argument(made)
+    protocol.job_arguments(made)
+    return made
+
+
 def main() -> None:
-    parser = protocol.arguments(__doc__.splitlines()[0])
-    parser.set_defaults(methods="")
-    parser.add_argument("--long", action="store_true", help="the part of 200 epochs")
-    parser.add_argument("--small", action="store_true", help="Fashion-MNIST and CIFAR-10 alone")
-    protocol.rows_argument(parser)
-    protocol.job_arguments(parser)
-    options = parser.parse_args()
+    options = parser().parse_args()
     options.methods = options.methods or ",".join(TABLE)
     protocol.prepare(options)
     results = protocol.Results(options.results / "crust_table1.csv", options.fresh)

@@ -110,7 +110,7 @@ def stop_at(given: np.ndarray[Any, Any], right: float) -> int:
 def figure1(options: argparse.Namespace, results: Path) -> Numbers:
     shares = (0.0, 0.5) if options.quick else (0.0, 0.2, 0.4, 0.6, 0.8)
     rows, epochs = (50_000, 200) if options.paper else (200, 6) if options.quick else (1000, 25)
-    epochs = options.epochs or epochs
+    rows, epochs = options.rows or rows, options.epochs or epochs
     stored = protocol.Results(results / "early_stopping_figure1.csv", options.fresh)
     lines = []
     for share in shares:
@@ -152,7 +152,7 @@ def figure1(options: argparse.Namespace, results: Path) -> Numbers:
 def figure3(options: argparse.Namespace, results: Path) -> Numbers:
     shares = (0.0, 0.5) if options.quick else (0.0, 0.25, 0.5)
     rows, epochs = (3000, 200) if options.paper else (200, 8) if options.quick else (3000, 12)
-    epochs = options.epochs or epochs
+    rows, epochs = options.rows or rows, options.epochs or epochs
     stored = protocol.Results(results / "early_stopping_figure3.csv", options.fresh)
     found = {}
     for share in shares:
@@ -198,7 +198,7 @@ def trained_resnet(
 
 def figure4(options: argparse.Namespace, results: Path) -> Numbers:
     rows, epochs = (50_000, 30) if options.paper else (1000, 3) if options.quick else (5000, 12)
-    epochs = options.epochs or epochs
+    rows, epochs = options.rows or rows, options.epochs or epochs
     stored = protocol.Results(results / "early_stopping_figure4.csv", options.fresh)
     bins = np.linspace(0, 6, 49)
 
@@ -242,7 +242,8 @@ def figure5(options: argparse.Namespace, results: Path) -> Numbers:
         if options.quick
         else (5000, 12, 1000, 5000)
     )
-    epochs = options.epochs or epochs
+    rows, epochs = options.rows or rows, options.epochs or epochs
+    some, many = min(some, rows), min(many, rows)
     stored = protocol.Results(results / "early_stopping_figure5.csv", options.fresh)
     made: list[tuple[nn.Module, Rows, nn.Module]] = []
 
@@ -365,7 +366,7 @@ def figure6(options: argparse.Namespace, results: Path) -> Numbers:
 
 def rules(options: argparse.Namespace, results: Path) -> Numbers:
     rows, epochs, seeds = (5000, 15, 1) if options.quick else (60_000, 40, options.seeds or 3)
-    epochs = options.epochs or epochs
+    rows, epochs = options.rows or rows, options.epochs or epochs
     stored = protocol.Results(results / "early_stopping_rules.csv", options.fresh)
 
     def make(rule: str, kind: str, rate: float, seed: int) -> Numbers:
@@ -404,10 +405,16 @@ def rules(options: argparse.Namespace, results: Path) -> Numbers:
     return figures
 
 
+def parser() -> argparse.ArgumentParser:
+    """What can be asked for."""
+    made = protocol.arguments(__doc__.splitlines()[0])
+    made.add_argument("--figure", choices=FIGURES, action="append", help="one of them; may be repeated")
+    protocol.rows_argument(made)
+    return made
+
+
 def main() -> None:
-    parser = protocol.arguments(__doc__.splitlines()[0])
-    parser.add_argument("--figure", choices=FIGURES, action="append", help="one of them; may be repeated")
-    options = parser.parse_args()
+    options = parser().parse_args()
     protocol.prepare(options)
     makers = {"1": figure1, "3": figure3, "4": figure4, "5": figure5, "6": figure6, "rules": rules}
     figures = {}

@@ -14,6 +14,7 @@ Asymmetric noise is MNIST's published map, and on other data c -> c + 1.
 
 from __future__ import annotations
 
+import argparse
 from functools import partial
 
 import protocol
@@ -25,12 +26,17 @@ from holdfast.nets import MLP
 NOISES = (("symmetric", 0.5), ("symmetric", 0.2), ("symmetric", 0.8), ("asymmetric", 0.4))
 
 
+def parser() -> argparse.ArgumentParser:
+    """What can be asked for."""
+    made = protocol.arguments(__doc__.splitlines()[0])
+    made.add_argument("--noise", help="only this noise")
+    made.add_argument("--rate", type=float, help="only this rate")
+    made.add_argument("--dataset", default="mnist", help="mnist or fashion_mnist")
+    return made
+
+
 def main() -> None:
-    parser = protocol.arguments(__doc__.splitlines()[0])
-    parser.add_argument("--noise", help="only this noise")
-    parser.add_argument("--rate", type=float, help="only this rate")
-    parser.add_argument("--dataset", default="mnist", help="mnist or fashion_mnist")
-    options = parser.parse_args()
+    options = parser().parse_args()
     protocol.prepare(options)
     epochs = options.epochs or (200 if options.paper else 30)
     seeds = options.seeds or (1 if options.quick else 5 if options.paper else 3)

@@ -293,7 +293,7 @@ def test_sane_tables(asked, calls):
     assert (call["epochs"], call["batch_size"], call["device"]) == (2000, 256, "cpu")
     assert optimised(call) == (SGD, (0.03, 0.9, 1e-4, False))
     method = call["given"][1]
-    assert (method.weight, method.temperature, method.sharpness, method.mu, method.mixup.alpha) == (
+    assert (method.weight, method.temperature, method.sharpness, method.mu, method.mixup.kappa) == (
         0.5, 0.2, 0.8, (0.0, 1.0), 2.0,
     )  # fmt: skip
 

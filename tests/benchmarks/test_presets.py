@@ -15,6 +15,7 @@ from torch.optim import SGD, Adadelta
 
 from holdfast import Bootstrap, Crust, CrustAuthors, Method
 from holdfast.feed import PadCropFlip
+from holdfast.nets import CNN4
 from holdfast.noise import corrupt
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -189,7 +190,7 @@ def test_crust_table_2(monkeypatch, calls, folder, tmp_path):
     seen = calls("crust_ablation")
     run_main(
         monkeypatch, "crust_ablation", folder, tmp_path, "--rows", str(ROWS), "--seeds", "1", "--device", "cpu",
-        "--names", "CRUST;CRUST (authors' code)",
+        "--names", "CRUST",
     )  # fmt: skip
     rates = [float((call["given"][0].y != call["given"][0].truth).double().mean()) for call in seen]
     assert rates[:2] == [pytest.approx(0.2, abs=0.12), pytest.approx(0.5, abs=0.15)]
@@ -200,14 +201,16 @@ def test_crust_table_2(monkeypatch, calls, folder, tmp_path):
         assert isinstance(call["augment"], PadCropFlip)
         assert layers(call["given"][2]) == 32
         assert call["given"][1].warmup == 5
-    assert {type(call["given"][1]) for call in seen} == {Crust, CrustAuthors}
+        assert type(call["given"][1]) is Crust
+    assert len(seen) == 2
+    assert type(benchmark("crust_ablation").TABLE["CRUST (authors' code)"](5)) is CrustAuthors
     written = pd.read_csv(tmp_path / "crust_ablation.csv")
     assert set(written["data"]) == {"cifar10"}
     assert set(written["rows"]) == {ROWS}
 
 
 @pytest.mark.parametrize(("data", "falls"), [("cifar10", 80), ("cifar100", 100)])
-def test_prl_tables_2_and_3(asked, calls, data, falls):
+def test_prl_tables_2_and_3(asked, calls, monkeypatch, data, falls):
     module, seen = benchmark("prl_classification"), calls("prl_classification")
     options = asked("prl_classification", "--rows", str(ROWS), "--device", "cpu")
     trials = list(module.trials(options))
@@ -218,15 +221,17 @@ def test_prl_tables_2_and_3(asked, calls, data, falls):
     assert {t.shift for t in own if t.method == "co-prl-l"} == {"0", "auto", "0.1", "-0.1", "0.05", "-0.05"}
     assert {t.seed for t in own} == {0, 1, 2}
     trial = next(t for t in own if t.method == "spl")
+    net = module.network("cnn9", 100 if data == "cifar100" else 10)
+    assert [part.out_channels for part in net.modules() if isinstance(part, nn.Conv2d)] == [
+        128, 128, 128, 256, 256, 256, 512, 256, 128,
+    ]  # fmt: skip
+    # It trains a smaller one here: a step of nine layers takes longer than all of the rest.
+    monkeypatch.setattr(module, "network", lambda name, classes: CNN4(3, classes))
     assert "last" in module.run(trial, options, *benchmark("protocol").load(options, data, ROWS))
     call = seen[-1]
     assert (call["epochs"], call["batch_size"], call["device"]) == (200, 128, "cpu")
     assert factors(call, 200, (0, falls - 1, (200 + falls) / 2, 200)) == [1, 1, 0.5, 0]
     assert call["given"][1].ramp == 10
-    net = call["given"][2]
-    assert [part.out_channels for part in net.modules() if isinstance(part, nn.Conv2d)] == [
-        128, 128, 128, 256, 256, 256, 512, 256, 128,
-    ]  # fmt: skip
     # Adam at 0.001 forgets its first moment faster from where the rate falls.
     weight = nn.Parameter(torch.ones(1))
     made = call["optimizer"]([weight])
@@ -240,6 +245,7 @@ def test_prl_tables_2_and_3(asked, calls, data, falls):
     assert (type(plain), plain.kind) == (Bootstrap, "hard")
 
 
+@pytest.mark.slow
 def test_prl_table_1(monkeypatch, calls, folder, tmp_path):
     seen = calls("prl_regression")
     run_main(
@@ -298,7 +304,10 @@ def test_sane_tables(asked, calls):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("figure", "rows", "epochs"), [("1", 50_000, 200), ("3", 3_000, 200), ("4", 50_000, 30)])
+@pytest.mark.parametrize(
+    ("figure", "rows", "epochs"),
+    [pytest.param("1", 50_000, 200, marks=pytest.mark.slow), ("3", 3_000, 200), ("4", 50_000, 30)],
+)
 def test_early_stopping_figures(monkeypatch, calls, folder, tmp_path, figure, rows, epochs):
     module, seen = benchmark("early_stopping"), calls("early_stopping")
     options = ["--figure", figure, "--rows", str(ROWS), "--device", "cpu"]

@@ -13,6 +13,7 @@ from holdfast.contrastive.queue import KeyQueue
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augment, Feed
 from holdfast.functional.reduce import weighted_mean
+from holdfast.ranks import get_ranks
 from holdfast.types import Batch, Nets, Step
 
 LARGE, SMALL = (0.14, 1.0), (0.05, 0.14)
@@ -106,11 +107,13 @@ class SwAV(Contrastive):
 
     @torch.no_grad()
     def _assign(self, view: int, scores: Tensor) -> Tensor:
+        ranks = get_ranks()
+        scores = ranks.gather(scores)
         count = len(scores)
         if len(self.banks) and self.share >= self.queue_from:
             kept = self.banks[view].keys @ self.centres.T  # type: ignore[operator]
             scores = torch.cat([kept, scores])
-        return sinkhorn(scores, self.epsilon)[-count:]
+        return sinkhorn(scores, self.epsilon)[-count:][ranks.share(count)]
 
     def after_backward(self, nets: Nets) -> None:
         if self.steps < self.frozen and self.centres.grad is not None:

@@ -30,11 +30,11 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.optim import SGD
 
-from holdfast import Crust, Method, Rows, fit
+from holdfast import Method, Rows, fit
 from holdfast.compare import corrupted
 from holdfast.feed import PadCropFlip, evaluate, inputs_of
 from holdfast.functional import Constant, Cosine, Steps
-from holdfast.methods import EMARefinement
+from holdfast.methods import Crust, EMARefinement
 from holdfast.nets import MLP, ResNet
 from holdfast.plots import COLOURS, save, tidy
 from holdfast.progress import Bar

@@ -34,7 +34,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from holdfast import Method, Regression, Rows, fit
+from holdfast import Method, Rows, fit
 from holdfast.compare import corrupted
 from holdfast.data import celeba
 from holdfast.feed import evaluate, inputs_of
@@ -43,6 +43,7 @@ from holdfast.functional import Constant
 from holdfast.methods import PRLG, PRLL, CoPRLL, Huber, IndividualClip, MinSGD, NormClip
 from holdfast.plots import COLOURS, save, tidy
 from holdfast.progress import Bar
+from holdfast.task import Regression
 
 KINDS = ("linadv", "signflip", "uninoise", "pairflip", "mixture")
 RATES = (0.1, 0.2, 0.3, 0.4)

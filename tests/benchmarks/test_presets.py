@@ -13,8 +13,10 @@ from PIL import Image
 from torch import nn
 from torch.optim import SGD, Adadelta
 
-from holdfast import Bootstrap, Crust, CrustAuthors, Method
+from holdfast import Method, Rows
 from holdfast.feed import PadCropFlip
+from holdfast.methods import Bootstrap, Crust
+from holdfast.methods.crust_authors import CrustAuthors
 from holdfast.nets import CNN4
 from holdfast.noise import corrupt
 
@@ -159,8 +161,6 @@ def test_crust_s_asymmetric_noise_flips_as_many_labels_as_the_authors_do(folder)
     """A derangement of all ten classes, where the five pairs of CIFAR-10 flip half as many."""
     module = benchmark("crust_table1")
     kind, rate = next((k, r) for data, k, r in module.COLUMNS if data == "cifar10" and k != "symmetric")
-    from holdfast import Rows
-
     rows = Rows(torch.zeros(50_000, 1), torch.arange(50_000) % 10, tuple("0123456789"))
     flipped = [float(corrupt(kind, rows, rate, seed).mask.double().mean()) for seed in range(3)]
     assert flipped == [pytest.approx(0.4, abs=0.01)] * 3

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import PRLG, HoldfastError, Method, Rows, fit
+from holdfast import HoldfastError, Method, Rows, fit
 from holdfast.functional import Constant
+from holdfast.methods import PRLG
 from holdfast.noise import FEATURE_KINDS, corrupt_features
 
 

@@ -12,6 +12,7 @@ object with a key for each noise.
 
 from __future__ import annotations
 
+import argparse
 from functools import partial
 
 import protocol
@@ -25,13 +26,18 @@ from holdfast.nets import build
 NOISES = ("symmetric", "asymmetric", "instance")
 
 
+def parser() -> argparse.ArgumentParser:
+    """What can be asked for."""
+    made = protocol.arguments(__doc__.splitlines()[0])
+    made.add_argument("--noise", help="only this noise")
+    made.add_argument("--rate", type=float, default=0.4)
+    protocol.rows_argument(made)
+    made.add_argument("--dataset", default="cifar10", help="cifar10 or cifar100")
+    return made
+
+
 def main() -> None:
-    parser = protocol.arguments(__doc__.splitlines()[0])
-    parser.add_argument("--noise", help="only this noise")
-    parser.add_argument("--rate", type=float, default=0.4)
-    parser.add_argument("--rows", type=int, help="training images")
-    parser.add_argument("--dataset", default="cifar10", help="cifar10 or cifar100")
-    options = parser.parse_args()
+    options = parser().parse_args()
     protocol.prepare(options)
     count = options.rows or (50_000 if options.paper else 6_000 if options.quick else 20_000)
     epochs = options.epochs or (120 if options.paper else 8 if options.quick else 15)
@@ -44,7 +50,8 @@ def main() -> None:
         # The network is made here, so that each method starts from the same weights.
         torch.manual_seed(seed)
         return protocol.trial(
-            rows, test, method, build(net, rows.shape, len(rows.classes or ())), noise, options.rate, seed,
+            protocol.planted(rows, options.dataset, noise, options.rate, seed), test, method,
+            build(net, rows.shape, len(rows.classes or ())), seed, protocol.device(options),
             epochs=epochs, augment=PadCropFlip(), schedule=Steps() if options.paper else OneCycle(),
             optimizer=lambda p: SGD(p, 0.1, momentum=0.9, weight_decay=5e-4, nesterov=True),
         )  # fmt: skip

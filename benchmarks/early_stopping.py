@@ -31,7 +31,6 @@ from torch import Tensor, nn
 from torch.optim import Adadelta, Optimizer
 
 from holdfast import Method, Rows, fit
-from holdfast.compare import corrupted
 from holdfast.feed import Feed, PadCropFlip
 from holdfast.functional import Constant
 from holdfast.nets import MLP, ResNet
@@ -95,7 +94,7 @@ def train_wide(options: argparse.Namespace, asked: Numbers) -> Numbers:
     torch.manual_seed(0)
     run = fit(
         noisy, Method(), wide_network(), test=test, epochs=asked["epochs"], batch_size=128, optimizer=adadelta,
-        schedule=Constant(), watch=watch, device="auto" if options.paper else "cpu",
+        schedule=Constant(), watch=watch, device=protocol.device(options),
     )  # fmt: skip
     names = ("given", "true", "test", "distance", "loss")
     return {**{name: joined(run.history[name]) for name in names}, "seconds": round(run.history["seconds"].sum(), 1)}
@@ -112,7 +111,7 @@ def stop_at(given: np.ndarray[Any, Any], right: float) -> int:
 def figure1(options: argparse.Namespace, results: Path) -> Numbers:
     shares = (0.0, 0.5) if options.quick else (0.0, 0.2, 0.4, 0.6, 0.8)
     rows, epochs = (50_000, 200) if options.paper else (200, 6) if options.quick else (1000, 25)
-    epochs = options.epochs or epochs
+    rows, epochs = options.rows or rows, options.epochs or epochs
     stored = protocol.Results(results / "early_stopping_figure1.csv", options.fresh)
     lines = []
     for share in shares:
@@ -153,8 +152,8 @@ def figure1(options: argparse.Namespace, results: Path) -> Numbers:
 
 def figure3(options: argparse.Namespace, results: Path) -> Numbers:
     shares = (0.0, 0.5) if options.quick else (0.0, 0.25, 0.5)
-    rows, epochs = (200, 8) if options.quick else (3000, 12)
-    epochs = options.epochs or epochs
+    rows, epochs = (3000, 200) if options.paper else (200, 8) if options.quick else (3000, 12)
+    rows, epochs = options.rows or rows, options.epochs or epochs
     stored = protocol.Results(results / "early_stopping_figure3.csv", options.fresh)
     found = {}
     for share in shares:
@@ -194,14 +193,13 @@ def trained_resnet(
     net = ResNet(20, channels=3, outputs=10)
     start = ResNet(20, channels=3, outputs=10)
     start.load_state_dict(net.state_dict())
-    device = "auto" if options.paper else "cpu"
-    fit(noisy, Method(), net, epochs=epochs, batch_size=128, augment=PadCropFlip(), device=device)
+    fit(noisy, Method(), net, epochs=epochs, batch_size=128, augment=PadCropFlip(), device=protocol.device(options))
     return net.cpu().eval(), noisy, start.eval()
 
 
 def figure4(options: argparse.Namespace, results: Path) -> Numbers:
     rows, epochs = (50_000, 30) if options.paper else (1000, 3) if options.quick else (5000, 12)
-    epochs = options.epochs or epochs
+    rows, epochs = options.rows or rows, options.epochs or epochs
     stored = protocol.Results(results / "early_stopping_figure4.csv", options.fresh)
     bins = np.linspace(0, 6, 49)
 
@@ -245,7 +243,8 @@ def figure5(options: argparse.Namespace, results: Path) -> Numbers:
         if options.quick
         else (5000, 12, 1000, 5000)
     )
-    epochs = options.epochs or epochs
+    rows, epochs = options.rows or rows, options.epochs or epochs
+    some, many = min(some, rows), min(many, rows)
     stored = protocol.Results(results / "early_stopping_figure5.csv", options.fresh)
     made: list[tuple[nn.Module, Rows, nn.Module]] = []
 
@@ -368,17 +367,17 @@ def figure6(options: argparse.Namespace, results: Path) -> Numbers:
 
 def rules(options: argparse.Namespace, results: Path) -> Numbers:
     rows, epochs, seeds = (5000, 15, 1) if options.quick else (60_000, 40, options.seeds or 3)
-    epochs = options.epochs or epochs
+    rows, epochs = options.rows or rows, options.epochs or epochs
     stored = protocol.Results(results / "early_stopping_rules.csv", options.fresh)
 
     def make(rule: str, kind: str, rate: float, seed: int) -> Numbers:
         data, test = protocol.load(options, "mnist", rows)
-        noisy = replace(corrupted(data, kind, rate, seed), truth=None) if rate else data
+        noisy = replace(protocol.planted(data, "mnist", kind, rate, seed), truth=None) if rate else data
         torch.manual_seed(seed)
         stop = None if rule == "none" else RULES[rule]()
         run = fit(
             noisy, Method(), MLP(784, 10), stop=stop, test=test, epochs=epochs, batch_size=128, schedule=Constant(),
-            seed=seed, device="cpu",
+            seed=seed, device=protocol.device(options),
         )  # fmt: skip
         return {
             "kept": run.best_epoch + 1,
@@ -407,10 +406,16 @@ def rules(options: argparse.Namespace, results: Path) -> Numbers:
     return figures
 
 
+def parser() -> argparse.ArgumentParser:
+    """What can be asked for."""
+    made = protocol.arguments(__doc__.splitlines()[0])
+    made.add_argument("--figure", choices=FIGURES, action="append", help="one of them; may be repeated")
+    protocol.rows_argument(made)
+    return made
+
+
 def main() -> None:
-    parser = protocol.arguments(__doc__.splitlines()[0])
-    parser.add_argument("--figure", choices=FIGURES, action="append", help="one of them; may be repeated")
-    options = parser.parse_args()
+    options = parser().parse_args()
     protocol.prepare(options)
     makers = {"1": figure1, "3": figure3, "4": figure4, "5": figure5, "6": figure6, "rules": rules}
     figures = {}

@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 import torch
+from torch.optim import Adam
 
 from holdfast import HoldfastError, Method, Rows, fit, read
 from holdfast.compare import corrupted, figures
@@ -44,6 +45,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--epochs", type=int, help="passes over the data")
     parser.add_argument("--methods", default="standard,ema-refinement,crust", help="names with commas between them")
     parser.add_argument("--threads", type=int, default=1, help="processor threads")
+    parser.add_argument("--device", help="auto, cpu, cuda; by default cpu, and auto with --paper")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the rows of results")
     parser.add_argument("--fresh", action="store_true", help="run again what is already in the results")
     return parser
@@ -61,11 +63,22 @@ def _from_now(minutes: str) -> float:
     return time.monotonic() + 60 * float(minutes)
 
 
+def rows_argument(parser: argparse.ArgumentParser) -> None:
+    """The option of benchmarks that train on images of a data set, in the order that it has them."""
+    parser.add_argument("--rows", type=int, help="training rows, instead of as many as the benchmark has")
+
+
 def prepare(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     unknown = [name for name in options.methods.split(",") if name not in METHODS]
     if unknown:
         raise SystemExit(f"no method is called {', '.join(unknown)}; there are {', '.join(METHODS)}")
+
+
+def device(options: argparse.Namespace) -> str:
+    """The device asked for; by default the processor, and what there is at the published scale."""
+    chosen: str = options.device or ("auto" if options.paper else "cpu")
+    return chosen
 
 
 def data_folder(options: argparse.Namespace) -> Path:
@@ -86,8 +99,29 @@ def load(options: argparse.Namespace, name: str, rows: int | None = None) -> tup
                 raise SystemExit(str(error)) from None
             if test is None:
                 raise SystemExit(f"{candidate} ships no test rows")
+            if rows is not None and rows > len(train):
+                raise SystemExit(f"{candidate} has {len(train)} training rows, fewer than the {rows} of this benchmark")
             return (train if rows is None else train.take(torch.arange(rows))), test
     raise SystemExit(f"{folder} has no {name}.npz, {name}_jpeg.npz or folder {name}")
+
+
+class HanAdam(Adam):
+    """The optimizer of Co-teaching (Han et al. 2018), and of PRL: Adam at 0.001 whose first moment forgets faster, 0.1
+    in place of 0.9, from where the schedule lets the rate fall."""
+
+    def __init__(self, params: Any) -> None:
+        super().__init__(params, lr=1e-3, betas=(0.9, 0.999), fused=True)
+
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            group["betas"] = (0.9 if group["lr"] >= 1e-3 * (1 - 1e-9) else 0.1, 0.999)
+        return super().step(closure)
+
+
+def planted(rows: Rows, name: str, noise: str | None, rate: float, seed: int) -> Rows:
+    """Wrong labels in a data set of that name: asymmetric ones by its published map, MNIST's too."""
+    settings = {"pairs": "mnist"} if noise == "asymmetric" and name == "mnist" else {}
+    return corrupted(rows, noise, rate, seed, **settings)
 
 
 class Results:
@@ -124,20 +158,13 @@ class Results:
 
 
 def trial(
-    rows: Rows, test: Rows, method: str | Method, net: Any, noise: str | None, rate: float, seed: int, **settings: Any
+    rows: Rows, test: Rows, method: str | Method, net: Any, seed: int, device: str = "cpu", **settings: Any
 ) -> dict[str, Any]:
-    """One run of one method: its figures, scores in per cent."""
+    """One run of one method on rows as they are: its figures, scores in per cent."""
     made = method if isinstance(method, Method) else METHODS[method]()
     title = method if isinstance(method, str) else type(method).__name__
     run = fit(
-        corrupted(rows, noise, rate, seed),
-        made,
-        net,
-        test=test,
-        seed=seed,
-        device="cpu",
-        progress=Bar(title),
-        **{"batch_size": 128, **settings},
+        rows, made, net, test=test, seed=seed, device=device, progress=Bar(title), **{"batch_size": 128, **settings}
     )
     line = figures(run)
     end = float(run.history["test"].iloc[-1])

@@ -1,16 +1,17 @@
-"""Tables 4, 5 and 6 of the SANE paper at the scale of a CPU: what refined labels and momentum mixup add to MoCo.
+"""Tables 1, 4, 5 and 6 of the SANE paper at the scale of a CPU: what refined labels and momentum mixup add to MoCo.
 
 A small network is pre-trained without labels on 5,000 images of Fashion-MNIST and, for MoCo and SANE alone, of
 CIFAR-10; its features are judged by k-NN accuracy (k = 50) and by a linear layer, both on the true labels of those
 images and of the test set. Three seeds for MoCo and SANE, one for the rest. Beside it: how far one-hot and refined
-labels are from those that classes would give, by epoch; and EMA refinement at 80 % symmetric noise on 10,000 images
-of CIFAR-10, from scratch and from the pre-trained network. Published numbers stand beside (CIFAR-10, ResNet-50, 1,000
-or 2,000 epochs). The last line is one JSON object.
+labels are from those that classes would give, by epoch; and ordinary training and EMA refinement at 80 % symmetric
+noise on 10,000 images of CIFAR-10, from scratch and from the pre-trained network. Published
+numbers stand beside (CIFAR-10, ResNet-50: 2,000 epochs in Table 1, MoCo, BYOL and i-Mix there 4,000; 1,000 epochs with
+strong views in Tables 4 and 5, and with both kinds in Table 6). The last line is one JSON object.
 
     python benchmarks/sane.py --data FOLDER             all of it, an hour on two cores with --jobs 2
     python benchmarks/sane.py --data FOLDER --quick     Fashion-MNIST, 2,000 images, 8 epochs, within ten minutes
     python benchmarks/sane.py --data FOLDER --strong    Tables 4 and 5 with strong views, as in the paper
-    python benchmarks/sane.py --data FOLDER --paper     CIFAR-10, ResNet-50, 2,000 epochs, strong views: needs a GPU
+    python benchmarks/sane.py --data FOLDER --paper     CIFAR-10, ResNet-50, as published: needs a GPU
 
 ``--jobs`` trains as many runs at a time, a process and a thread each; ``--minutes`` starts no further run after so
 long. What is done is kept in the results and not done again.
@@ -36,6 +37,7 @@ from holdfast.contrastive import (
     BYOL,
     CLSA,
     CO2,
+    DACL,
     SANE,
     Contrastive,
     ImageViews,
@@ -76,6 +78,7 @@ ROWS: dict[str, tuple[str, Callable[..., Contrastive] | None]] = {
     "i-mix": ("i-Mix", IMix),
     "co2": ("CO2", CO2),
     "clsa": ("CLSA", CLSA),
+    "dacl": ("DACL", DACL),
 }
 TABLE4 = ("random", "moco", "p", "q", "momentum-mixup", "p+q", "p+mix", "q+mix", "sane")
 TABLE5 = {"lambda-0": 94.3, "lambda-0.25": 95.8, "sane": 95.9, "lambda-0.75": 95.5, "lambda-1": 94.5}
@@ -85,13 +88,20 @@ TABLE6 = {
     ("mixup", True): 93.3,
     ("momentum-mixup", True): 94.8,
 }
-PEERS = ("simclr", "byol", "i-mix", "co2", "clsa")
+PEERS = ("simclr", "byol", "i-mix", "co2", "clsa", "dacl")
 PUBLISHED4 = {"p": "93.7", "q": "94.6", "momentum-mixup": "94.5", "p+q": "94.8", "p+mix": "95.2", "q+mix": "95.2"}
 PUBLISHED4 |= {"sane": "95.9"}
 """Table 4. The printed table has nine rows, some with the same marks; these are the first of each, and the best."""
 PUBLISHED1 = {"moco": "92.5 / 93.9", "simclr": "- / 94.0", "byol": "92.4 / 93.9", "i-mix": "- / 95.9"}
-PUBLISHED1 |= {"clsa": "93.4 / 94.9", "sane": "95.2 / 96.1"}
-"""Table 1: k-NN accuracy / linear layer on CIFAR-10."""
+PUBLISHED1 |= {"clsa": "93.4 / 94.9", "dacl": "- / 94.4", "sane": "95.2 / 96.1"}
+"""Table 1: k-NN accuracy / linear layer on CIFAR-10; SANE with weak views."""
+STRONG1 = {"sane": "95.5 / 96.5"}
+"""Table 1 with strong views."""
+TABLE1 = {"moco": 4_000, "simclr": 1_000, "byol": 4_000, "dacl": 2_000, "clsa": 2_000, "i-mix": 4_000, "sane": 2_000}
+"""Epochs of each line of Table 1. The paper trains SANE for 2,000 and takes MoCo, BYOL and i-Mix with 4,000 from i-Mix,
+SimCLR with 1,000 from its own; of DACL and CLSA it does not say, and they have as many as SANE."""
+ABLATION = 1_000
+"""Epochs of Tables 4 to 6."""
 NOISE = 0.8
 HEAD = ("| | k-NN accuracy (%) | linear (%) | published (%) |", "|---|---|---|---|")
 
@@ -119,7 +129,7 @@ SCALES = {
     "bridge": Scale("cifar10", 10_000, 24, "cnn4-slim", 128, 0.06, 2048, 0.99, 100, 10_000),
     "quick": Scale("fashion_mnist", 2_000, 8, "cnn4-slim", 128, 0.06, 1024, 0.95, 30, 2_000, 0.4),
     "quick-bridge": Scale("cifar10", 2_000, 6, "cnn4-slim", 128, 0.06, 512, 0.95, 10, 1_000),
-    "paper": Scale("cifar10", 50_000, 2_000, "resnet50", 256, 0.03, 4096, 0.999, 200, 10_000),
+    "paper": Scale("cifar10", 50_000, TABLE1["sane"], "resnet50", 256, 0.03, 4096, 0.999, 200, 10_000),
 }
 
 
@@ -149,7 +159,10 @@ def trials(options: argparse.Namespace) -> Iterator[Trial]:
         yield from of("quick", named or ("random", "moco", "mixup", "momentum-mixup", "p+q", "sane", "simclr"))
         yield from of("quick-bridge", ("bridge",) if not named else ())
         return
-    part = "paper" if options.paper else "fashion"
+    if options.paper:
+        yield from published_trials(options, named)
+        return
+    part = "fashion"
     if named:
         yield from (trial for seed in range(options.seeds or 1) for trial in of(part, named, seed=seed))
         return
@@ -159,25 +172,37 @@ def trials(options: argparse.Namespace) -> Iterator[Trial]:
         yield from of(part, ("moco", "sane"), seed=seed)
     yield from of(part, [row for row in TABLE4 if row not in ("random", "moco", "sane")])
     yield from of(part, ("mixup",))
-    if not options.paper:
-        yield from of("bridge", ("bridge",), strong=False)
-        yield from of("cifar", ("random",))
-        for seed in seeds:
-            yield from of("cifar", ("moco", "sane"), seed=seed)
+    yield from of("bridge", ("bridge",), strong=False)
+    yield from of("cifar", ("random",))
+    for seed in seeds:
+        yield from of("cifar", ("moco", "sane"), seed=seed)
     yield from of(part, [row for row in TABLE5 if row != "sane"])
     yield from of(part, PEERS)
     yield from of(part, ("mixup", "momentum-mixup"), strong=not options.strong)
 
 
+def published_trials(options: argparse.Namespace, named: tuple[str, ...]) -> Iterator[Trial]:
+    """Table 1 with the epochs and views of each line, then Tables 4 to 6."""
+    count = options.rows or SCALES["paper"].rows
+    lines = [(row, False, epochs) for row, epochs in TABLE1.items()] + [("sane", True, TABLE1["sane"])]
+    lines += [("random", False, 0)]
+    lines += [(row, True, ABLATION) for row in dict.fromkeys((*TABLE4[2:], *TABLE5))]
+    lines += [(row, strong, ABLATION) for row, strong in TABLE6]
+    for seed in range(options.seeds or 1):
+        for row, strong, epochs in dict.fromkeys(lines):
+            if not named or row in named:
+                yield Trial("paper", row, strong, options.epochs or epochs, count, seed)
+
+
 def load(options: argparse.Namespace, scale: Scale) -> tuple[Rows, Rows]:
-    train, test = protocol.load(options, scale.data, scale.rows)
+    train, test = protocol.load(options, scale.data, options.rows or scale.rows)
     return train, test.take(torch.arange(min(scale.tested, len(test))))
 
 
 def method_of(trial: Trial, scale: Scale) -> Contrastive:
     make = ROWS[trial.row][1]
     assert make is not None
-    kept = {} if trial.row in ("simclr", "byol") else {"queue": scale.queue, "momentum": scale.momentum}
+    kept = {} if trial.row in ("simclr", "byol", "dacl") else {"queue": scale.queue, "momentum": scale.momentum}
     return make(**kept, **({"strong": True} if trial.strong else {}))
 
 
@@ -188,7 +213,7 @@ def learn(trial: Trial, options: argparse.Namespace, method: Contrastive, rows: 
     return pretrain(
         rows, method, scale.net, views=ImageViews(rows.shape[1], scale.least), epochs=trial.epochs,
         batch_size=scale.batch, seed=trial.seed, watch=watch,
-        optimizer=partial(sgd, rate=scale.rate), device="auto" if options.paper else "cpu", out=folder,
+        optimizer=partial(sgd, rate=scale.rate), device=protocol.device(options), out=folder,
         resume=folder is not None,
     )  # fmt: skip
 
@@ -271,24 +296,58 @@ def tables(found: pd.DataFrame, part: str, strong: bool) -> str:
             text.append("\n".join([f"\n{title}\n", *HEAD, *lines]))
 
     every, modules, weights, mixes = [], [], [], []
+    beside = PUBLISHED1 | (STRONG1 if strong else {})
     for row, (title, _) in ROWS.items():
         if row not in TABLE5 or row == "sane":
             plain = row in ("random", "moco", *PEERS)
-            every += line(title, pick(found, part, row, None if plain else strong), PUBLISHED1.get(row, "-"))
+            every += line(title, pick(found, part, row, None if plain else strong), beside.get(row, "-"))
     for row in TABLE4[1:]:
         own = pick(found, part, row, None if row == "moco" else strong)
         modules += line(ROWS[row][0], own, PUBLISHED4.get(row, "-"))
     for row, published in TABLE5.items():
-        title = "lambda 0.5" if row == "sane" else ROWS[row][0].removeprefix("SANE, ")
-        weights += line(title, pick(found, part, row, strong), published)
+        weights += line(weight_of(row), pick(found, part, row, strong), published)
     for (row, hard), published in TABLE6.items():
-        title = f"{ROWS[row][0]}, {'strong' if hard else 'weak'} views"
-        mixes += line(title, pick(found, part, row, hard), published)
+        mixes += line(mix_of(row, hard), pick(found, part, row, hard), published)
     add("All methods (Table 1)", every)
     add("Table 4: modules of SANE (p, q, momentum mixup)", modules if len(modules) > 2 else [])
     add("Table 5: lambda", weights)
     add("Table 6: vanilla and momentum mixup", mixes)
     return "\n".join(text) + "\n"
+
+
+def weight_of(row: str) -> str:
+    return "lambda 0.5" if row == "sane" else ROWS[row][0].removeprefix("SANE, ")
+
+
+def mix_of(row: str, strong: bool) -> str:
+    return f"{ROWS[row][0]}, {'strong' if strong else 'weak'} views"
+
+
+def published_tables(found: pd.DataFrame, epochs: int | None) -> str:
+    """The tables of the published scale: each line with the epochs and the views that its published figure has."""
+
+    def line(title: str, row: str, strong: bool, trained: int, published: object) -> str:
+        own = pick(found, "paper", row, strong)
+        own = own[own["epochs"] == (epochs or trained)]
+        return f"| {title} | {cells(own)} | {published} |"
+
+    tables = {
+        "Table 1": [
+            *(line(ROWS[row][0], row, False, trained, PUBLISHED1[row]) for row, trained in TABLE1.items()),
+            line("SANE, strong views", "sane", True, TABLE1["sane"], STRONG1["sane"]),
+        ],
+        "Table 4, strong views": [
+            line(ROWS[row][0], row, True, ABLATION, PUBLISHED4[row]) for row in TABLE4 if row in PUBLISHED4
+        ],
+        "Table 5, strong views": [
+            line(weight_of(row), row, True, ABLATION, published) for row, published in TABLE5.items()
+        ],
+        "Table 6": [
+            line(mix_of(row, strong), row, strong, ABLATION, published) for (row, strong), published in TABLE6.items()
+        ],
+    }
+    text = ["## CIFAR-10, ResNet-50, as published"]
+    return "\n".join([*text, *("\n".join([f"\n{title}\n", *HEAD, *lines]) for title, lines in tables.items())]) + "\n"
 
 
 def bridge_table(found: pd.DataFrame, part: str) -> str:
@@ -365,13 +424,18 @@ def summary(found: pd.DataFrame, part: str) -> dict[str, Any]:
     return out
 
 
+def parser() -> argparse.ArgumentParser:
+    """What can be asked for."""
+    made = protocol.arguments(__doc__.splitlines()[0])
+    made.set_defaults(methods="")
+    made.add_argument("--strong", action="store_true", help="Tables 4 and 5 with strong views")
+    protocol.job_arguments(made)
+    protocol.rows_argument(made)
+    return made
+
+
 def main() -> None:
-    parser = protocol.arguments(__doc__.splitlines()[0])
-    parser.set_defaults(methods="")
-    parser.add_argument("--strong", action="store_true", help="Tables 4 and 5 with strong views")
-    protocol.job_arguments(parser)
-    options = parser.parse_args()
-    options.strong = options.strong or options.paper
+    options = parser().parse_args()
     torch.set_num_threads(options.threads)
     unknown = [row for row in options.methods.split(",") if row and row not in ROWS]
     if unknown:
@@ -381,7 +445,13 @@ def main() -> None:
     found, failed = protocol.finish(trials(options), work, results, options)
     if found.empty:
         raise SystemExit("no run has ended yet; allow more minutes")
-    kind = "quick" if options.quick else "paper" if options.paper else "fashion"
+    if options.paper:
+        text = published_tables(found, options.epochs)
+        write_text(options.results / "sane_paper.md", text)
+        print(text)
+        protocol.close({"paper": summary(found, "paper"), **({"failed": failed} if failed else {})})
+        return
+    kind = "quick" if options.quick else "fashion"
     text = tables(found, kind, options.strong)
     if (found["part"] == "cifar").any():
         text += "\n" + tables(found, "cifar", options.strong)

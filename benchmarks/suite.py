@@ -67,7 +67,8 @@ def images(folder: Path, name: str, kind: str, rate: float, count: int | None = 
     rows, test = read(folder / name)
     assert test is not None
     rows = rows if count is None else rows.take(torch.arange(count))
-    return (corrupted(rows, kind, rate, 0) if rate else replace(rows, truth=rows.y)), test
+    noisy = protocol.planted(rows, name.removesuffix(".npz"), kind, rate, 0)
+    return (noisy if rate else replace(rows, truth=rows.y)), test
 
 
 def digits(folder: Path) -> Pair:

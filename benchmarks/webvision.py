@@ -91,17 +91,21 @@ class Scored:
         return line
 
 
+def parser() -> argparse.ArgumentParser:
+    """What can be asked for."""
+    made = protocol.arguments(__doc__.splitlines()[0])
+    made.set_defaults(methods="standard,crust", device="auto")
+    made.add_argument("--imagenet-labels", type=Path, help="list of classes, if ImageNet's images lie side by side")
+    made.add_argument("--runs", type=Path, default=Path("runs/webvision"), help="folder for checkpoints")
+    made.add_argument("--batch-size", type=int, help="rows in a batch")
+    made.add_argument("--workers", type=int, default=0, help="processes that decode images, for each device")
+    made.add_argument("--devices", type=int, default=1, help="devices that share each batch")
+    made.add_argument("--precision", default="32-true", help="32-true, bf16-mixed, 16-mixed")
+    return made
+
+
 def main() -> None:
-    parser = protocol.arguments(__doc__.splitlines()[0])
-    parser.set_defaults(methods="standard,crust")
-    parser.add_argument("--imagenet-labels", type=Path, help="list of classes, if ImageNet's images lie side by side")
-    parser.add_argument("--runs", type=Path, default=Path("runs/webvision"), help="folder for checkpoints")
-    parser.add_argument("--batch-size", type=int, help="rows in a batch")
-    parser.add_argument("--workers", type=int, default=0, help="processes that decode images, for each device")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda")
-    parser.add_argument("--devices", type=int, default=1, help="devices that share each batch")
-    parser.add_argument("--precision", default="32-true", help="32-true, bf16-mixed, 16-mixed")
-    options = parser.parse_args()
+    options = parser().parse_args()
     protocol.prepare(options)
     scale = QUICK if options.quick else PAPER if options.paper else SMALL
     epochs, batch_size = options.epochs or scale.epochs, options.batch_size or scale.batch_size

@@ -170,6 +170,20 @@ def test_assignments_by_large_scores_do_not_overflow():
     assert torch.isfinite(sinkhorn(100 * SCORES, 0.05)).all()
 
 
+def test_assignments_with_a_small_epsilon_do_not_underflow():
+    scores = torch.tensor([[0.9, -0.9, -0.8], [-0.9, 0.8, -0.9], [-0.8, -0.9, 0.2]])
+    q = sinkhorn(scores, 0.01)
+    close(q.sum(1), [1.0, 1.0, 1.0])
+    wanted = ((scores.double() - scores.max()) / 0.01).exp()
+    for _ in range(3):
+        wanted = wanted / wanted.sum(0) / 3
+        wanted = wanted / wanted.sum(1, keepdim=True) / 3
+    close(q, (3 * wanted).tolist())
+    # Two rows that are far below the largest score: in plain exponentials both are rows of zeros.
+    low = sinkhorn(torch.tensor([[1.0, 0.9], [-1.0, -0.9], [-1.0, -0.5]]), 0.01)
+    close(low.sum(1), [1.0, 1.0, 1.0])
+
+
 def test_prototypes_stay_of_length_one_and_wait_for_their_first_step(begun):
     method = SwAV(3, small=0, frozen=1, queue=2, queue_from=0.0)
     net, batch = begun(method)

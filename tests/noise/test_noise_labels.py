@@ -26,7 +26,7 @@ from holdfast.noise import (
     symmetric,
     symmetric_matrix,
 )
-from holdfast.noise.maps import _CIFAR100_COARSE
+from holdfast.noise.maps import _CIFAR100_COARSE, CIFAR10, CIFAR100
 
 
 def labels(n, classes, seed=0):
@@ -266,21 +266,27 @@ def test_corrupt_by_name(kind):
     assert 20 < int(noise.mask.sum()) < 100
 
 
-@pytest.mark.parametrize(
-    ("classes", "shape", "mapping"),
-    [
-        (10, (1, 28, 28), MNIST_PAIRS),
-        (10, (28, 28), MNIST_PAIRS),
-        (10, (3, 6, 6), CIFAR10_PAIRS),
-        (100, (3, 6, 6), CIFAR100_NEXT),
-        (10, (7,), next_class(10)),
-        (3, (3, 6, 6), next_class(3)),
-    ],
-)
-def test_asymmetric_takes_the_published_map(classes, shape, mapping):
-    data = rows(600, classes, *shape)
-    expected = asymmetric(data.y, 0.4, mapping, classes=classes, seed=2)
-    assert torch.equal(corrupt("asymmetric", data, 0.4, 2).labels, expected.labels)
+def test_asymmetric_takes_the_map_of_the_data_set_and_not_of_what_looks_like_it():
+    y = labels(600, 10)
+
+    def planted(classes, *shape, **settings):
+        data = Rows(inputs(600, *shape), y % len(classes), tuple(classes))
+        return corrupt("asymmetric", data, 0.4, 2, **settings).labels
+
+    def expected(mapping, classes=10):
+        return asymmetric(y % classes, 0.4, mapping, classes=classes, seed=2).labels
+
+    digits = "0123456789"
+    assert torch.equal(planted(CIFAR10, 3, 6, 6), expected(CIFAR10_PAIRS))
+    assert torch.equal(planted(CIFAR100, 3, 6, 6), expected(CIFAR100_NEXT, 100))
+    # Fashion-MNIST has images and names like those of MNIST, and no class of it looks like a 7 or a 1.
+    assert torch.equal(planted(digits, 1, 28, 28), expected(next_class(10)))
+    assert torch.equal(planted(digits, 1, 28, 28, pairs="mnist"), expected(MNIST_PAIRS))
+    assert torch.equal(planted(CIFAR10, 3, 6, 6, pairs="next"), expected(next_class(10)))
+    # A table of as many classes as CIFAR-100 is not CIFAR-100.
+    assert torch.equal(planted([str(c) for c in range(100)], 7), expected(next_class(100), 100))
+    with pytest.raises(HoldfastError, match="pairs is mnist or cifar10"):
+        planted(digits, 7, pairs="minst")
 
 
 @pytest.mark.parametrize("kind", ["asymmetric", "instance"])

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from holdfast import HoldfastError, Method, Run, fit
-from holdfast.diagnosis import diagnose, write_page
-from holdfast.methods import PRLL, EMARefinement
+from holdfast.diagnosis import CoresetExtremes, diagnose, extremes, write_page
+from holdfast.methods import PRLL, Crust, EMARefinement
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,9 @@ def test_numbers_of_a_diagnosis(found, blobs):
     assert found.shares["labels"][1] > found.shares["labels"][0]
     assert found.start.values[0] != found.now.values[0]
     assert found.weights == sum(p.numel() for p in found.run.net.parameters())
-    assert found.coreset.alpha <= float(found.coreset.values[-1]) + 1e-6
+    # S_+ has a dimension for each main cluster, one a predicted class, and not one for each element of the coreset.
+    assert len(found.coreset.values) == 3
+    assert found.coreset.alpha > 0
     assert {name: len(lines) for name, lines in found.conditions.items()} == {"Theorem 2.2": 3, "Theorem 4.1": 3}
     # The classes of the blobs: three directions in the plane, none of them a mixture of the others' rows.
     assert found.clusters.clusters == 3
@@ -63,6 +65,32 @@ def test_numbers_to_predict_leave_out_what_is_about_classes(line, tmp_path):
     page = (tmp_path / "d.html").read_text()
     assert page.count("<section>") == 5
     assert "theorems are about classes" in page
+
+
+def test_extremes_of_a_whole_training(blobs):
+    method = Crust(warmup=2)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))
+    watch = CoresetExtremes(method, blobs, examples=12)
+    run = fit(blobs, method, net, epochs=6, batch_size=40, device="cpu", watch=watch)
+    # Nothing has been selected in the first two epochs.
+    assert run.history["alpha"].isna().tolist() == [True] * 2 + [False] * 4
+    found = extremes(run.history)
+    assert 0 <= found.alpha == run.history["alpha"].min() <= run.history["alpha"].iloc[-1]
+    assert found.beta == run.history["beta"].max() >= run.history["beta"].iloc[-1]
+    # All of the last coreset, by torch's own singular values: a part lies between its extremes.
+    kept, rows = method.kept.nonzero()[:, 0], []
+    for x, label in zip(blobs.x[kept], blobs.y[kept], strict=True):
+        slopes = torch.autograd.grad(net(x[None])[0, label], list(net.parameters()))
+        rows.append(torch.cat([slope.flatten() for slope in slopes]))
+    values, root = torch.linalg.svdvals(torch.stack(rows).double()), method.weight[kept].double().sqrt()
+    whole = CoresetExtremes(method, blobs, examples=len(kept))(5, net)
+    assert whole["beta"] == pytest.approx(float(root.max() * values[0]), rel=1e-4)
+    assert run.history["beta"].iloc[-1] <= whole["beta"] * (1 + 1e-6)
+    with pytest.raises(HoldfastError, match="watch=CoresetExtremes"):
+        extremes(run.history.drop(columns="alpha"))
+    with pytest.raises(HoldfastError, match="two elements"):
+        CoresetExtremes(method, blobs, examples=1)
 
 
 def test_mistakes_are_named(blobs, found, tmp_path):

@@ -31,6 +31,7 @@ from holdfast.theory.early import (
     perfect_drift,
     perfect_iterations,
     precise_conditions,
+    precise_drift,
     step_size,
 )
 
@@ -164,6 +165,14 @@ def test_perfect_clusters_below_the_limit_get_their_true_labels():
     assert torch.equal(nearest_labels(longer[-1], values), data.truth)
 
 
+def test_clusters_that_are_not_perfect_stay_within_the_drift_of_the_precise_statement():
+    """Equation 6.75 at every step up to the one where training ends."""
+    _, net, start, at, outputs = trained(0.1, 0.05, 0)
+    steps = len(outputs) - 1
+    assert net.distance(start) <= precise_drift(at, steps)
+    assert precise_drift(at, steps) > precise_drift(at, 0) == perfect_drift(at)
+
+
 def test_above_the_limit_they_do_not():
     data, _, _, at, outputs = trained(0.6, 0.0, 0)
     assert [c.holds for c in perfect_conditions(at)] == [True, True, False]
@@ -199,6 +208,11 @@ def test_the_precise_statement_by_hand():
     assert exact.required == pytest.approx(2 * (1 / 9) / (4 * log**3))
     assert (width.holds, radius.holds, exact.holds) == (False, True, False)
     assert error_share(at) == pytest.approx(0.01 * 2 * math.sqrt(math.log(2)) / (2 / 3) * log)
+    # Equation 6.75, its two parts.
+    start = math.sqrt(2 * math.log(2) * 3)
+    assert precise_drift(at, 0) == pytest.approx(start)
+    away = 50 * step_size(at) * 0.01 * 2 * 400 * 3 * log**2
+    assert precise_drift(at, 50) == pytest.approx(start + away)
     perfect = perfect_conditions(at._replace(radius=0.0))
     assert [c.holds for c in perfect] == [True, True, True]
     assert perfect[0].required == pytest.approx(at.separation.condition**2 * 4)

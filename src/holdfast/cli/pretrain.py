@@ -29,6 +29,10 @@ def pretrain(
     ] = 0,
     seed: o.Seed = 0,
     device: o.Device = "auto",
+    devices: Annotated[
+        int, typer.Option(help="Devices that train together, a process each; cpu counts processes.")
+    ] = 1,
+    strategy: Annotated[str, typer.Option(help="How several devices share the work: auto or ddp.")] = "auto",
     precision: o.Precision = "32-true",
     threads: o.Threads = 0,
     resume: o.Resume = False,
@@ -59,8 +63,8 @@ def pretrain(
         probe = Probe(known, queries, every=watch)
     run = train(
         rows, make(), net, epochs=epochs, batch_size=min(batch_size, len(rows)),
-        optimizer=partial(sgd, rate=lr), watch=probe, seed=seed, device=device, precision=precision, out=out,
-        resume=resume, progress=o.progress_bar(method, quiet),
+        optimizer=partial(sgd, rate=lr), watch=probe, seed=seed, device=device, devices=devices,
+        strategy=strategy, precision=precision, out=out, resume=resume, progress=o.progress_bar(method, quiet),
     )  # fmt: skip
     if "knn" in run.history and run.history["knn"].notna().any():
         seen = run.history["knn"].dropna()

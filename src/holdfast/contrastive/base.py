@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from holdfast.feed import Augment, Feed, evaluate
 from holdfast.methods.training_progress import WithProgress
+from holdfast.ranks import get_ranks
 from holdfast.task import Representation
 
 
@@ -44,6 +45,32 @@ def embedding_width(net: nn.Module, data: Feed) -> int:
     """How many numbers the network makes of one row."""
     (_, x), *_ = data.chunks(torch.arange(1))
     return evaluate(net, iter([x])).shape[1]
+
+
+def with_others(own: Tensor) -> Tensor:
+    """The rows of all processes in the order of the whole batch; a gradient flows to those of this process alone.
+
+    Shape: (b, ...) -> (B, ...).
+    """
+    ranks = get_ranks()
+    if ranks.count == 1:
+        return own
+    whole = ranks.gather(own.detach()).clone()
+    whole[ranks.share(len(whole))] = own
+    return whole
+
+
+def mean_of_all(losses: Tensor, weight: Tensor) -> Tensor:
+    """The weighted mean of losses that every process has of the whole batch.
+
+    Each process has the gradient of its own rows, and gradients are averaged: so it counts as often as there are
+    processes, while the number itself stays the mean.
+
+    Shape: losses (n,), weight (n,) -> ().
+    """
+    total, count = weight.sum(), get_ranks().count
+    mean = (losses * weight).sum() / torch.where(total > 0, total, 1)
+    return mean if count == 1 else count * mean - (count - 1) * mean.detach()
 
 
 def unit(x: Tensor) -> Tensor:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from holdfast.contrastive.base import Contrastive, unit
+from holdfast.contrastive.base import Contrastive, mean_of_all, unit, with_others
 from holdfast.contrastive.moco import check_temperature
-from holdfast.functional.reduce import weighted_mean
 from holdfast.types import Batch, Nets, Step
 
 
@@ -15,7 +14,7 @@ class SimCLR(Contrastive):
     """Normalised temperature-scaled cross entropy (NT-Xent) over the 2B views of a batch.
 
     ``L_i = -log(exp(z_i z_j / tau) / sum_{k != i} exp(z_i z_k / tau))``, j the other view of the same example; no
-    second network, no queue.
+    second network, no queue. In several processes the batch is that of all.
 
     Parameters
     ----------
@@ -41,9 +40,9 @@ class SimCLR(Contrastive):
         self.temperature = temperature
 
     def loss(self, nets: Nets, batch: Batch) -> Step:
-        z = unit(torch.cat([nets[0](x) for x in batch.x]))
+        z = torch.cat([with_others(unit(nets[0](x))) for x in batch.x])
         losses = nt_xent(z, self.temperature)
-        return Step(weighted_mean(losses, batch.weight.repeat(2)), batch.weight)
+        return Step(mean_of_all(losses, with_others(batch.weight).repeat(2)), batch.weight)
 
 
 def nt_xent(z: Tensor, temperature: float) -> Tensor:

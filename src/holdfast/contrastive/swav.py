@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +13,7 @@ from holdfast.contrastive.queue import KeyQueue
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augment, Feed
 from holdfast.functional.reduce import weighted_mean
+from holdfast.ranks import get_ranks
 from holdfast.types import Batch, Nets, Step
 
 LARGE, SMALL = (0.14, 1.0), (0.05, 0.14)
@@ -104,11 +107,13 @@ class SwAV(Contrastive):
 
     @torch.no_grad()
     def _assign(self, view: int, scores: Tensor) -> Tensor:
+        ranks = get_ranks()
+        scores = ranks.gather(scores)
         count = len(scores)
         if len(self.banks) and self.share >= self.queue_from:
             kept = self.banks[view].keys @ self.centres.T  # type: ignore[operator]
             scores = torch.cat([kept, scores])
-        return sinkhorn(scores, self.epsilon)[-count:]
+        return sinkhorn(scores, self.epsilon)[-count:][ranks.share(count)]
 
     def after_backward(self, nets: Nets) -> None:
         if self.steps < self.frozen and self.centres.grad is not None:
@@ -139,12 +144,13 @@ def swav_losses(scores: list[Tensor], assigned: list[Tensor], temperature: float
 def sinkhorn(scores: Tensor, epsilon: float, iterations: int = 3) -> Tensor:
     """Assignments of rows to prototypes that use all prototypes alike.
 
-    ``exp(scores / eps)``, then by turns columns of equal sum and rows of equal sum; rows end with the sum one.
+    ``exp(scores / eps)``, then by turns columns of equal sum and rows of equal sum; rows end with the sum one. All of
+    it in logarithms, so that no epsilon is too small.
 
     Shape: (B, K) -> (B, K).
     """
-    q = ((scores - scores.max()) / epsilon).exp()
+    log, (rows, columns) = scores / epsilon, scores.shape
     for _ in range(iterations):
-        q = q / q.sum(0).clamp_min(1e-30) / q.shape[1]
-        q = q / q.sum(1, keepdim=True).clamp_min(1e-30) / len(q)
-    return q * len(q)
+        log = log - log.logsumexp(0) - math.log(columns)
+        log = log - log.logsumexp(1, keepdim=True) - math.log(rows)
+    return (log + math.log(rows)).exp()

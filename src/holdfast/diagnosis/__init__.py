@@ -2,4 +2,6 @@
 
 from holdfast.diagnosis.diagnose import Diagnosis as Diagnosis
 from holdfast.diagnosis.diagnose import diagnose as diagnose
+from holdfast.diagnosis.extremes import CoresetExtremes as CoresetExtremes
+from holdfast.diagnosis.extremes import extremes as extremes
 from holdfast.diagnosis.page import write_page as write_page

@@ -19,10 +19,16 @@ from holdfast.run import Run
 from holdfast.run_folder import RunFolder
 from holdfast.select import facility_location
 from holdfast.task import Classification
-from holdfast.theory.coresets import CoresetTraining, WeightedJacobian, coreset_training, weighted_jacobian
+from holdfast.theory.coresets import (
+    CoresetTraining,
+    WeightedJacobian,
+    coreset_training,
+    main_clusters,
+    weighted_jacobian,
+)
 from holdfast.theory.covariance import class_directions, relu_slopes, separation
 from holdfast.theory.early import Condition, Setting, conditions
-from holdfast.theory.jacobian import FITS, Jacobian, Spectrum, smoothness, spectrum, without_largest
+from holdfast.theory.jacobian import Jacobian, Spectrum, fitting, smoothness, spectrum
 
 GAP = 2.0
 """Labels of the theorems lie in [-1, 1]; one class against the rest makes them two apart."""
@@ -88,7 +94,7 @@ def diagnose(run: Run, rows: Rows | None = None, *, examples: int = 100, seed: i
 
     pick = torch.randperm(len(some), generator=torch.Generator().manual_seed(seed))[:examples]
     x, given, kept, out = inputs[pick], y[pick], trusted[pick], output[pick]
-    names = _fitting(net, len(x) * task.outputs)
+    names = fitting(net, len(x) * task.outputs)
     now = spectrum(Jacobian(net, x, weights=names))
     begun = spectrum(Jacobian(_at(net, start), x, weights=names))
     diagnosis = Diagnosis(
@@ -102,8 +108,11 @@ def diagnose(run: Run, rows: Rows | None = None, *, examples: int = 100, seed: i
         _shares(net, names, x, task.encode(given), task.gradients(out, given), kept, now),
     )
     if isinstance(task, Classification):
-        index, weight = _coreset(task.gradients(out, given), out.argmax(1), kept)
-        diagnosis.coreset = weighted_jacobian(Jacobian(net, x, given, names).dense(), index, weight)
+        slope, predicted = task.gradients(out, given), out.argmax(1)
+        index, weight = _coreset(slope, predicted, kept)
+        diagnosis.coreset = weighted_jacobian(
+            Jacobian(net, x, given, names).dense(), index, weight, main_clusters(slope, index, predicted)
+        )
         # Wrong labels beyond those distrusted are among the trusted ones.
         left = max(0.0, wrong - float((~trusted).double().mean())) / max(float(trusted.double().mean()), 1e-12)
         diagnosis.training = coreset_training(
@@ -125,17 +134,6 @@ def _at(net: nn.Module, start: dict[str, Tensor]) -> nn.Module:
         if isinstance(part, _BatchNorm):
             part.reset_running_stats()
     return begun
-
-
-def _fitting(net: nn.Module, rows: int) -> list[str]:
-    """The weights to derive by: all, or without the largest layers until a matrix of so many rows is a gigabyte."""
-    every = [name for name, p in net.named_parameters() if p.requires_grad]
-    sizes = {name: p.numel() for name, p in net.named_parameters()}
-    leave = 0
-    while rows * sum(sizes[name] for name in every) > FITS // 4 and len(every) > 1:
-        leave += 1
-        every = without_largest(net, leave)
-    return every
 
 
 def _shares(

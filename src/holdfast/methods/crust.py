@@ -60,8 +60,10 @@ class Crust(Method):
     ------
     Gradients (n, q), (n, d) or (n, parameters) of a class -> its medoids (k,), weights (k,), partners (k, |R|).
 
-    Differs from the paper: partners are never the medoid itself unless it is alone; a cluster with fewer members than
-    partners repeats them. In several processes each selects in whole classes.
+    Differs from the paper: ``warmup`` epochs come first, since predictions of an untrained network are no classes. The
+    loss of a batch is divided by the sum of its weights, where equation 8 sums; so the learning rate does not grow with
+    the clusters. Partners are never the medoid itself unless it is alone; a cluster with fewer members than partners
+    repeats them. In several processes each selects in whole classes.
 
     Reference: Mirzasoleiman, Cao and Leskovec, "Coresets for Robust Training of Neural Networks against Noisy
     Labels", NeurIPS 2020.

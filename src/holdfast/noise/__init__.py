@@ -1,5 +1,6 @@
 """Wrong labels and targets made on purpose, to measure what a method can bear."""
 
+from holdfast.noise.features import FEATURE_KINDS, FeatureNoise, corrupt_features
 from holdfast.noise.kinds import KINDS, corrupt
 from holdfast.noise.labels import Noise, asymmetric, derangement, pairflip, realised_transition, symmetric
 from holdfast.noise.maps import (
@@ -16,13 +17,16 @@ from holdfast.noise.targets import TARGET_KINDS, TargetNoise, linadv, mixture, s
 __all__ = [
     "CIFAR10_PAIRS",
     "CIFAR100_NEXT",
+    "FEATURE_KINDS",
     "KINDS",
     "MNIST_PAIRS",
     "TARGET_KINDS",
+    "FeatureNoise",
     "Noise",
     "TargetNoise",
     "asymmetric",
     "corrupt",
+    "corrupt_features",
     "derangement",
     "flip_rates",
     "instance",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import wraps
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,10 +15,16 @@ from torch import Tensor
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.noise.labels import Noise, asymmetric, derangement, pairflip, symmetric
-from holdfast.noise.maps import CIFAR10_PAIRS, CIFAR100_NEXT, MNIST_PAIRS, next_class
+from holdfast.noise.maps import CIFAR10_PAIRS, CIFAR100_NEXT, MNIST_PAIRS, next_class, published_pairs
 from holdfast.noise.part_dependent import instance
 from holdfast.noise.targets import TARGET_KINDS, TargetNoise
 from holdfast.settings import checked_settings
+
+Pairs = Literal["mnist", "cifar10", "cifar100", "next"]
+MAPS: Mapping[str, Mapping[int, int]] = MappingProxyType(
+    {"mnist": MNIST_PAIRS, "cifar10": CIFAR10_PAIRS, "cifar100": CIFAR100_NEXT}
+)
+"""Published maps by their data set."""
 
 
 def corrupt(kind: str, rows: Rows, rate: float, seed: int, **settings: Any) -> Noise | TargetNoise:
@@ -27,10 +33,9 @@ def corrupt(kind: str, rows: Rows, rate: float, seed: int, **settings: Any) -> N
     Parameters
     ----------
     kind: one of ``KINDS``: symmetric (over the other classes), asymmetric, pairflip, derangement, instance.
-        Asymmetric takes the published map of what the data looks like: 10 classes of 28x28 images in one
-        channel that of MNIST, 10 classes of images in three channels that of CIFAR-10, 100 classes that of
-        CIFAR-100, anything else c -> c + 1. For targets one of ``TARGET_KINDS``: linadv, signflip, uninoise, pairflip,
-        mixture.
+        Asymmetric takes the published map of CIFAR-10 or CIFAR-100 where the classes have their names, else c -> c + 1;
+        ``pairs="mnist"`` and so on take another one. For targets one of ``TARGET_KINDS``: linadv, signflip, uninoise,
+        pairflip, mixture.
     rows: a classification or a regression.
     rate: in [0, 1].
     seed: of all draws.
@@ -59,11 +64,17 @@ def _derangement(rows: Rows, rate: float, seed: int) -> Noise:
     return derangement(rows.y, rate, _classes(rows), seed=seed)
 
 
-@wraps(asymmetric)
-def _asymmetric(rows: Rows, rate: float, seed: int) -> Noise:
-    classes = _classes(rows)
-    shape = tuple(_input(rows.x, 0).shape)
-    return asymmetric(rows.y, rate, _published_map(classes, shape), classes=classes, seed=seed)
+def _asymmetric(rows: Rows, rate: float, seed: int, *, pairs: Pairs | None = None) -> Noise:
+    """Labels of some classes mistaken for one similar class.
+
+    Parameters
+    ----------
+    pairs: which class is mistaken for which: as published for a data set, or the next one; by default as the names of
+        the classes tell.
+    """
+    names = _names(rows)
+    mapping = published_pairs(names) if pairs is None else next_class(len(names)) if pairs == "next" else MAPS[pairs]
+    return asymmetric(rows.y, rate, mapping, classes=len(names), seed=seed)
 
 
 @wraps(pairflip)
@@ -89,20 +100,14 @@ KINDS: Mapping[str, Callable[..., Noise]] = MappingProxyType(
 """Noise by its name on the command line: a function of rows, rate, seed and the settings of the kind."""
 
 
-def _published_map(classes: int, shape: tuple[int, ...]) -> Mapping[int, int]:
-    if classes == 100:
-        return CIFAR100_NEXT
-    if classes == 10 and shape in {(28, 28), (1, 28, 28)}:
-        return MNIST_PAIRS
-    if classes == 10 and len(shape) == 3 and shape[0] == 3:
-        return CIFAR10_PAIRS
-    return next_class(classes)
+def _names(rows: Rows) -> tuple[str, ...]:
+    if rows.classes is None:
+        raise HoldfastError("label noise needs classes, but these rows are a regression")
+    return rows.classes
 
 
 def _classes(rows: Rows) -> int:
-    if rows.classes is None:
-        raise HoldfastError("label noise needs classes, but these rows are a regression")
-    return len(rows.classes)
+    return len(_names(rows))
 
 
 def _input(x: Any, row: int) -> Tensor:

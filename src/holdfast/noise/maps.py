@@ -16,6 +16,21 @@ MNIST_PAIRS: Mapping[int, int] = MappingProxyType({7: 1, 2: 7, 3: 8, 5: 6, 6: 5}
 CIFAR10_PAIRS: Mapping[int, int] = MappingProxyType({9: 1, 2: 0, 4: 7, 3: 5, 5: 3})
 """truck -> automobile, bird -> airplane, deer -> horse, cat <-> dog."""
 
+CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+"""Its classes, in the order of their numbers."""
+
+_CIFAR100_NAMES = (
+    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can "
+    "castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin "
+    "elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster "
+    "man maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck "
+    "pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk "
+    "skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger "
+    "tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm"
+)
+CIFAR100 = tuple(_CIFAR100_NAMES.split())
+"""Its fine classes, in the order of their numbers."""
+
 # fmt: off
 _CIFAR100_COARSE = (
     4, 1, 14, 8, 0, 6, 7, 7, 18, 3, 3, 14, 9, 18, 7, 11, 3, 9, 7, 11, 6, 11, 5, 10, 7,
@@ -37,6 +52,15 @@ def _next_in_group(groups: Sequence[int]) -> dict[int, int]:
 CIFAR100_NEXT: Mapping[int, int] = MappingProxyType(_next_in_group(_CIFAR100_COARSE))
 """The next class inside the same super-class. Fine labels are alphabetical, so that five consecutive numbers
 are no super-class; code that cycles inside such blocks makes another kind of noise."""
+
+
+def published_pairs(classes: Sequence[str]) -> Mapping[int, int]:
+    """The published map of a data set that its class names tell, CIFAR-10 or CIFAR-100; else c -> c + 1.
+
+    Digits are no such names: MNIST, Fashion-MNIST and others have them alike, and so MNIST's map must be asked for.
+    """
+    published = {CIFAR10: CIFAR10_PAIRS, CIFAR100: CIFAR100_NEXT}
+    return published.get(tuple(classes)) or next_class(len(classes))
 
 
 def next_class(classes: int) -> dict[int, int]:

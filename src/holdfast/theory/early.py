@@ -152,6 +152,13 @@ def error_bound(at: Setting) -> float:
     return 4 * at.wrong + wide / at.separation.least * log_factor(at)
 
 
+def precise_drift(at: Setting, iterations: float) -> float:
+    """Theorem 6.13, equation 6.75: ``||W_t - W_0||_F <= Gamma sqrt(K log K / lambda) + t eta epsilon_0 Gamma^4 K n /
+    lambda Lg^2``; the first part is that of Theorem 2.3."""
+    away = at.slope**4 * at.clusters * at.n / at.separation.least * log_factor(at) ** 2
+    return perfect_drift(at) + iterations * step_size(at) * at.radius * away
+
+
 def noise_distance(gap: float, radius: float, slope: float = 1.0, slack: float = 0.0) -> float:
     """Theorem 2.4: ``delta / (Gamma epsilon_0) - t / 1000``, the distance to fit two points so near with labels so far
     apart, with a probability that grows with the slack t."""

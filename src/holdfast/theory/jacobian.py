@@ -203,6 +203,16 @@ def without_largest(net: nn.Module, layers: int = 5) -> list[str]:
     return left
 
 
+def fitting(net: nn.Module, rows: int) -> list[str]:
+    """The weights to derive by: all, or without the largest layers until a matrix of so many rows is a gigabyte."""
+    sizes = {name: p.numel() for name, p in net.named_parameters() if p.requires_grad}
+    every, leave = list(sizes), 0
+    while rows * sum(sizes[name] for name in every) > FITS // 4 and len(every) > 1:
+        leave += 1
+        every = without_largest(net, leave)
+    return every
+
+
 def smoothness(net: nn.Module, x: Tensor, start: dict[str, Tensor], pick: Tensor | None = None) -> float:
     """How fast the Jacobian has changed on the way from the start: ``||(J - J_0) u|| / (||u|| ||W - W_0||)``, u the
     direction of the way itself. A lower bound of the Lipschitz constant L of the theorems."""

@@ -1,4 +1,4 @@
-"""Labels refined by a network's own predictions: the setting of SANE's Theorem 2.
+"""What wrong labels cost generalisation, and labels refined by a network's own predictions: SANE's Theorems 1 and 2.
 
 Zhou et al., "A Theory-Driven Self-Labeling Refinement Method for Contrastive Representation Learning", NeurIPS 2021.
 Numbers of statements are theirs; absolute constants are set to one.
@@ -15,6 +15,63 @@ from torch import Tensor
 from holdfast.theory.clusters import Clustered, clusterable, corrupted_clusters
 from holdfast.theory.early import Condition, Setting, step_size
 from holdfast.theory.shallow import Shallow, step
+
+
+class Generalisation(NamedTuple):
+    """Theorem 1: what bounds ``|Q - Q~|``, the risk under true labels against the empirical one under given labels."""
+
+    labels: float
+    """``L_y E ||y - y*||``: what wrong labels cost, however many examples there are."""
+    variance: float
+    """``sqrt(2 (a_2 - a_1)^2 V_D ln(2 |F| / nu) / n)``."""
+    range: float
+    """``7 (a_2 - a_1)^2 ln(2 |F| / nu) / (3 (n - 1))``."""
+
+    @property
+    def bound(self) -> float:
+        return self.labels + self.variance + self.range
+
+
+def generalisation(
+    output: Tensor, y: Tensor, truth: Tensor, *, hypotheses: float = 1.0, failure: float = 0.05
+) -> Generalisation:
+    """Theorem 1 for a network's outputs over a key set, by the cross entropy towards soft labels.
+
+    The cross entropy ``-sum_k y_k log h_k`` is linear in y, so that its Lipschitz constant L_y is the largest length of
+    ``log h`` that occurs; its range is that of the losses that occur.
+
+    Parameters
+    ----------
+    output: logits over the keys.
+    y, truth: labels as given (one-hot, or refined), and as classes would give them.
+    hypotheses: |F|, the covering number of the class of networks; one: a network that was fixed before the data.
+    failure: nu, in (0, 1).
+
+    Shapes
+    ------
+    output, y, truth (n, keys).
+    """
+    log, n = output.double().log_softmax(1), len(output)
+    losses = -(truth.double() * log).sum(1)
+    given = -(y.double() * log).sum(1)
+    low, high = float(torch.cat([losses, given]).min()), float(torch.cat([losses, given]).max())
+    logs = math.log(2 * hypotheses / failure)
+    return Generalisation(
+        float(log.norm(dim=1).max() * (y - truth).double().norm(dim=1).mean()),
+        math.sqrt(2 * (high - low) ** 2 * float(losses.var()) * logs / n),
+        7 * (high - low) ** 2 * logs / (3 * (n - 1)),
+    )
+
+
+def risk_gap(output: Tensor, y: Tensor, truth: Tensor) -> float:
+    """``|Q - Q~|`` over the same rows: the mean cross entropy towards true labels against that towards given ones.
+
+    Shapes
+    ------
+    output, y, truth (n, keys).
+    """
+    log = output.double().log_softmax(1)
+    return abs(float(((truth - y).double() * log).sum(1).mean()))
 
 
 def corrupted_crops(

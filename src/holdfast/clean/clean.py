@@ -134,7 +134,7 @@ def _write(path: Path, out: Path, source: Source, edit: Edit, force: bool) -> No
     elif kind == "coco":
         files.write_coco(path, out, edit)
     elif kind == "images":
-        files.write_images(path, out, edit, force)
+        files.write_images(path, out, edit, force, bool(source.reading.get("follow_links")))
     else:
         raise HoldfastError(
             f"{path} is of a kind that is not written back ({kind}); holdfast issues and export have its labels as CSV"

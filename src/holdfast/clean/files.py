@@ -97,10 +97,10 @@ def write_arrays(path: Path, out: Path, edit: Edit) -> None:
     _write(out, npz_file.edited(path.read_bytes(), None, edit))
 
 
-def write_images(path: Path, out: Path, edit: Edit, force: bool) -> None:
+def write_images(path: Path, out: Path, edit: Edit, force: bool, follow_links: bool = False) -> None:
     """Write a folder of images after an edit."""
     with folder_aside(out, force) as aside:
-        image_folder.write(path, aside, edit)
+        image_folder.write(path, aside, edit, follow_links)
 
 
 def packed(data: bytes, packing: Compression, member: str) -> bytes:

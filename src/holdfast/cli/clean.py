@@ -33,6 +33,7 @@ def clean(
     ] = None,
     mark: Annotated[bool, typer.Option("--mark", help="Add columns with trust and suggestion.")] = False,
     force: o.Force = False,
+    follow_links: o.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Write the data of a run again, in its own format, with wrong labels corrected, dropped or marked.
@@ -41,7 +42,14 @@ def clean(
 
     Example: [bold]holdfast clean run/ --out people_clean.csv[/bold]
     """
-    done = cleaned(Run.records(run, trust=trust_code), out, correct=correct, drop=drop, mark=mark, force=force)
+    done = cleaned(
+        Run.records(run, trust=o.trusted(trust_code, follow_links)),
+        out,
+        correct=correct,
+        drop=drop,
+        mark=mark,
+        force=force,
+    )
     if len(done.pairs):
         o.console.print(_shown(done))
     for sentence in done.sentences:

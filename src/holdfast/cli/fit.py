@@ -16,7 +16,7 @@ from holdfast.cluster import from_first, join
 from holdfast.config import RunConfig
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
-from holdfast.data.source import Source
+from holdfast.data.source import Source, with_links
 from holdfast.encoders.named import runs_code
 from holdfast.encoders.tuned import is_tuned
 from holdfast.errors import HoldfastError
@@ -33,7 +33,7 @@ from holdfast.stop import STOPS
 from holdfast.usual import usual_for
 
 BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data",
-          "labels", "track"}  # fmt: skip
+          "labels", "track", "follow_links", "workers"}  # fmt: skip
 """Options that go together with --config."""
 
 
@@ -121,6 +121,8 @@ def fit(
     keep_spelling: o.KeepSpelling = False,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
+    follow_links: o.FollowLinks = False,
+    workers: o.Workers = None,
     trust_pickle: o.TrustPickle = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -141,7 +143,7 @@ def fit(
     if config is not None:
         _check_beside(ctx)
         made = _config_at(config)
-        source = _source_of(made, data, net, labels)
+        source = with_links(_source_of(made, data, net, labels), follow_links)
         rows, held_out = source.load(bar)
         how: dict[str, Any] = {
             "stop": remake(made.stop), "net": _net_of(made, net), "pretrained": made.pretrained, "epochs": made.epochs,
@@ -163,9 +165,9 @@ def fit(
             encoder = from_first(lambda: _encoder_before(out))
         source = Source.at(
             data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
-            image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
-            features=features, tune=tune or None, delimiter=delimiter, encoding=encoding, table=table,
-            **o.of_labels(ignore, merge, keep_spelling),
+            image_size=image_size, skip_broken=skip_broken, follow_links=follow_links or None,
+            trust_pickle=trust_pickle, encoder=encoder, features=features, tune=tune or None,
+            delimiter=delimiter, encoding=encoding, table=table, **o.of_labels(ignore, merge, keep_spelling),
         )  # fmt: skip
         rows, held_out = source.load(bar)
         how = {
@@ -180,6 +182,7 @@ def fit(
         trainer, title = make(), method
     o.say_read(rows)
     o.say_encoder(rows)
+    where["workers"] = o.workers_for(rows, workers)
     run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
     if place is not None and not place.first:
         return

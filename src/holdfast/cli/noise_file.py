@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from holdfast.clean.files import PACKED, folder_aside, packed
+from holdfast.data.folders import SUFFIXES
 from holdfast.data.formats import Compression, FileFormat, Kind, detect, opened
-from holdfast.data.images import SUFFIXES
 from holdfast.data.load import load
 from holdfast.data.read import kind_of
 from holdfast.data.rows import Rows

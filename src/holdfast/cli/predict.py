@@ -16,7 +16,9 @@ from holdfast.cli import options as o
 from holdfast.data import read_inputs
 from holdfast.data.formats import file_options
 from holdfast.data.load import load_table
+from holdfast.data.on_disk import OnDisk
 from holdfast.data.read import kind_of
+from holdfast.data.rows import shape_of
 from holdfast.errors import HoldfastError
 from holdfast.registry import columns_near
 from holdfast.run import Run
@@ -40,6 +42,7 @@ def predict(
         typer.Option(help=f"Columns of a table to keep beside the predictions, such as id,name; {ALL}: every one."),
     ] = [],  # noqa: B006
     force: o.Force = False,
+    follow_links: o.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Predict rows with a trained run; the label column may be missing.
@@ -54,9 +57,10 @@ def predict(
     bar = partial(o.bar_of, False)
     broken = bool(reading.get("skip_broken"))
     x, names = read_inputs(
-        data, trained.config.recipe, skip_broken=broken, features=features, progress=bar, **as_before
+        data, trained.config.recipe, skip_broken=broken, features=features, follow_links=follow_links,
+        progress=bar, **as_before
     )  # fmt: skip
-    found, trained_on = tuple(x.shape[1:]), trained.config.shape
+    found, trained_on = shape_of(x), trained.config.shape
     if found != trained_on:
         raise HoldfastError(f"{data} has inputs of shape {found}, but the run was trained on {trained_on}")
     rows = pd.DataFrame({"row": range(len(x)), **({} if names is None else {"name": names})})
@@ -73,7 +77,7 @@ def predict(
         o.console.print(f"{len(made)} predictions: {out}")
 
 
-def _predicted(trained: Run, x: Tensor, probabilities: bool) -> pd.DataFrame:
+def _predicted(trained: Run, x: Tensor | OnDisk, probabilities: bool) -> pd.DataFrame:
     """What is predicted of each row: a class with its probability, or numbers."""
     if trained.classes is None:
         if probabilities:

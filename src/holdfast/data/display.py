@@ -16,6 +16,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from holdfast.data import images, tables
+from holdfast.data.folders import is_inside
 from holdfast.data.formats import file_options
 from holdfast.data.labels import present
 from holdfast.data.native import encoded_width
@@ -116,6 +117,8 @@ class Display:
         if not place.is_dir() and "column" not in self._recipe:
             return None
         path = (place if place.is_dir() else place.parent) / names[row]
+        if place.is_dir() and not source["reading"].get("follow_links") and not is_inside(path, place.resolve()):
+            return None
         return path if path.is_file() else None
 
 

@@ -12,11 +12,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from holdfast.data import arrays, celeba, cifar, coco, image_tables, images, mnist, pickles, tables, webvision
+from holdfast.data import arrays, celeba, cifar, coco, folders, image_tables, images, mnist, pickles, tables, webvision
 from holdfast.data.encode import encode_inputs, encode_pictures
 from holdfast.data.formats import SEVERAL, SUFFIXES, NoTable, detect, is_hugging_face
 from holdfast.data.labels import Missing, Task
 from holdfast.data.load import Table, load_table
+from holdfast.data.on_disk import OnDisk
 from holdfast.data.own_features import further, in_place_of_inputs
 from holdfast.data.rows import Rows
 from holdfast.data.summary import summary_of
@@ -52,6 +53,8 @@ def read(
     ignore: Sequence[str] = (),
     merge: Mapping[str, str] | None = None,
     keep_spelling: bool = False,
+    follow_links: bool = False,
+    on_disk: bool | None = None,
     progress: MakeProgress = silent,
 ) -> tuple[Rows, Rows | None]:
     """The training rows at a path, and the test rows where the source itself ships some.
@@ -78,6 +81,9 @@ def read(
     ignore: columns of a table that are not learned from.
     merge: labels of a table by the classes that they belong to, such as ``{"catt": "cat"}``.
     keep_spelling: labels of a table that differ by case or white space alone stay classes of their own.
+    follow_links: read what links lead to outside of a folder of images.
+    on_disk: leave inputs on disk until a batch asks for them, where the source can (docs/formats.md); by default
+        where they are many.
     progress: makes the bar of the encoding.
     """
     _check_choice("task", task, (None, *get_args(Task)))
@@ -97,6 +103,8 @@ def read(
             raise HoldfastError(f"{features} has no features of {found}; pass --test with a share to hold out")
         encoder = None
     options = {"skip_broken": skip_broken, "image_size": image_size}
+    if follow_links and kind not in ("images", "image"):
+        raise HoldfastError(f"{found} is no folder of images, so no links in it are followed; leave --follow-links out")
     if kind == "table":
         loaded = load_table(found, delimiter, encoding, table)
         labels = {
@@ -120,7 +128,8 @@ def read(
     else:
         if encoder == "auto" and kind in ("celeba", "webvision"):
             encoder = None  # they come with a protocol of their own
-        rows, test = _arrays(found, kind, recipe, task, missing_labels, trust_pickle, encoder, options)
+        lying = {"follow_links": follow_links, "on_disk": on_disk}
+        rows, test = _arrays(found, kind, recipe, task, missing_labels, trust_pickle, encoder, options, lying)
     if rows.summary is None:
         rows = replace(rows, summary=summary_of(f"files of {kind}", rows.y, rows.classes))
     if features is not None:
@@ -190,10 +199,11 @@ def _arrays(
     trust_pickle: bool,
     encoder: str | None,
     options: Mapping[str, Any],
+    lying: Mapping[str, Any],
 ) -> tuple[Rows, Rows | None]:
     """Rows of anything but a table, images as they are."""
     if kind == "images":
-        return images.read(found, recipe=recipe, encoder=encoder, **options)
+        return images.read(found, recipe=recipe, encoder=encoder, **options, **lying)
     if kind == "mnist":
         return mnist.read(found, recipe=recipe)
     if kind == "cifar":
@@ -225,8 +235,9 @@ def read_inputs(
     delimiter: str | None = None,
     encoding: str | None = None,
     table: str | None = None,
+    follow_links: bool = False,
     progress: MakeProgress = silent,
-) -> tuple[Tensor, tuple[str, ...] | None]:
+) -> tuple[Tensor | OnDisk, tuple[str, ...] | None]:
     """Inputs to predict on, prepared by a recipe, and the names of the rows; labels are not needed.
 
     Of a source that ships a test set, the test set is read.
@@ -241,7 +252,7 @@ def read_inputs(
         if frame is not None:
             count, names = len(frame), tables.row_names(frame, recipe["names"])
         else:
-            held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle)
+            held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle, follow_links)
             count = len(held)
         return further(None if features is None else Path(features), recipe["features"], count, found), names
     if frame is not None and recipe["kind"] == "table":
@@ -250,12 +261,12 @@ def read_inputs(
         if frame is not None:
             held, names = image_tables.inputs(frame, found.parent, recipe, skip_broken)
         else:
-            held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle)
+            held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle, follow_links)
         if tuned_in(recipe) is not None:
             x = raw_inputs(held, recipe)
         else:
-            x = held if isinstance(held, Tensor) and "encoder" not in recipe else encode_inputs(held, recipe, progress)
-    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+            x = held if "encoder" not in recipe else encode_inputs(held, recipe, progress)
+    if isinstance(x, Tensor) and x.is_floating_point() and not bool(torch.isfinite(x).all()):
         raise HoldfastError(f"{found} holds NaN or infinite features; fill them in or drop those rows")
     return x, names
 
@@ -266,7 +277,7 @@ def _further_frame(path: Path, *options: str | None) -> pd.DataFrame:
 
 
 def _inputs(
-    path: Path, kind: str, recipe: Mapping[str, Any], skip_broken: bool, trust_pickle: bool
+    path: Path, kind: str, recipe: Mapping[str, Any], skip_broken: bool, trust_pickle: bool, follow_links: bool
 ) -> tuple[Tensor | images.Pictures, tuple[str, ...] | None]:
     if kind == "mnist":
         return mnist.read_inputs(path, recipe)
@@ -279,7 +290,7 @@ def _inputs(
     if kind == "coco":
         return coco.read_inputs(path, recipe, skip_broken)
     if kind in ("images", "image"):
-        return images.read_inputs(path, recipe, skip_broken)
+        return images.read_inputs(path, recipe, skip_broken, follow_links)
     named = arrays.load(path) if kind == "npz" else pickles.load(path, trust_pickle=trust_pickle)
     return arrays.inputs_of(named, str(path), recipe, skip_broken)
 
@@ -311,7 +322,7 @@ def kind_of(path: Path) -> str:
         "table": SUFFIXES,
         "npz": (".npz",),
         "pickle": pickles.SUFFIXES,
-        "image": images.SUFFIXES,
+        "image": folders.SUFFIXES,
     }
     for kind, endings in suffixes.items():
         if path.name.lower().endswith(endings):

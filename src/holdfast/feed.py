@@ -134,6 +134,11 @@ class Feed:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the inputs are features that would not fit into memory as one tensor."""
+        return isinstance(self._x, Mapped)
+
     def batches(self, plan: Plan | None = None, views: int = 1) -> Iterator[Batch]:
         """One epoch of shuffled batches; a last batch of less than two rows a process joins the batch before it."""
         plan = plan or Plan(torch.arange(len(self)))

@@ -38,6 +38,17 @@ def as_bytes(text: str) -> int:
     return int(float(found[1]) * _UNITS[found[2]])
 
 
+def limit() -> int:
+    """Bytes that data may take: what was asked for, or half of what is free."""
+    asked = os.environ.get(VARIABLE)
+    return as_bytes(asked) if asked else psutil.virtual_memory().available // 2
+
+
+def fits(size: int) -> bool:
+    """Whether data may take so many bytes."""
+    return size <= limit()
+
+
 def check_fits(size: int, on_disk: int, source: object) -> None:
     """Refuse what would take more memory than there is, or than a file of its size could need.
 
@@ -46,8 +57,7 @@ def check_fits(size: int, on_disk: int, source: object) -> None:
     size: bytes that it will take, or more than so many.
     on_disk: bytes that it takes on disk.
     """
-    asked = os.environ.get(VARIABLE)
-    most = as_bytes(asked) if asked else psutil.virtual_memory().available // 2
+    asked, most = os.environ.get(VARIABLE), limit()
     what = f"{source} would take {_words(size)} of memory"
     if size > most:
         raise HoldfastError(

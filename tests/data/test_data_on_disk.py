@@ -3,14 +3,21 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
 from holdfast import HoldfastError, Run, fit, read
+from holdfast.cli import app
+from holdfast.data import columns
+from holdfast.data.display import Display
 from holdfast.data.images import Pictures
-from holdfast.data.on_disk import KeptPixels
+from holdfast.data.large import large_table
+from holdfast.data.on_disk import KeptPixels, Mapped
 from holdfast.data.source import Source
+from holdfast.encoders import cache_folder
 from holdfast.feed import Feed, loaded
 
 
@@ -130,3 +137,163 @@ def test_parts_of_parts_and_both_together(folder):
     assert most.fingerprint != few.fingerprint
     with pytest.raises(IndexError):
         both.x[80]
+
+
+# Tables
+
+
+@pytest.fixture
+def table():
+    draw = np.random.default_rng(1)
+    count = 900
+    a = draw.normal(size=count)
+    return pd.DataFrame({
+        "a": a,
+        "b": np.where(draw.random(count) < 0.1, np.nan, draw.normal(5, 2, count)),
+        "town": draw.choice(["Bern", "Genf", "Chur"], count),
+        "note": [" ".join(draw.choice(["good", "bad", "late", "soon", "paid", "old"], 5)) for _ in range(count)],
+        "vector": list(draw.normal(size=(count, 40)).astype(np.float32)),
+        "key": [f"row-{k:04}" for k in range(count)],
+        "same": 1,
+        "label": np.where(a + 0.3 * draw.normal(size=count) > 0, "yes", "no"),
+    })  # fmt: skip
+
+
+@pytest.fixture
+def parquet(table, tmp_path):
+    (tmp_path / "parquet").mkdir()
+    for k, start in enumerate((0, 250, 600)):
+        part = table.iloc[start : (250, 600, 900)[k]]
+        part.to_parquet(tmp_path / f"parquet/part-{k}.parquet", index=False, row_group_size=100)
+    return tmp_path / "parquet"
+
+
+def test_a_folder_of_parquet_files_is_the_table_that_one_file_would_be(parquet, table, tmp_path):
+    table.to_parquet(tmp_path / "one.parquet", index=False)
+    one, whole = read(tmp_path / "one.parquet", label="label")[0], read(parquet, label="label")[0]
+    assert torch.equal(one.x, whole.x)
+    assert torch.equal(one.y, whole.y)
+    assert one.recipe == whole.recipe
+    assert one.names == whole.names
+
+
+def test_features_on_disk_are_those_in_memory_bit_for_bit(parquet):
+    held, lying = read(parquet, label="label")[0], read(parquet, label="label", on_disk=True)[0]
+    assert isinstance(lying.x, Mapped)
+    assert lying.recipe == held.recipe
+    assert torch.equal(lying.x[torch.arange(len(lying))], held.x)
+    assert lying.names == held.names
+    assert lying.summary.columns == held.summary.columns
+    assert lying.shape == held.shape
+
+
+def test_a_table_that_does_not_fit_is_left_on_disk(parquet, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_MAX_MEMORY", "250K")
+    assert isinstance(read(parquet, label="label")[0].x, Mapped)
+    with pytest.raises(HoldfastError, match="--max-memory"):
+        read(parquet, label="label", on_disk=False)
+    monkeypatch.setenv("HOLDFAST_MAX_MEMORY", "200K")
+    with pytest.raises(HoldfastError, match="--max-memory"):
+        read(parquet, label="label")
+
+
+def test_hive_partitions_are_a_column(table, tmp_path):
+    for year, part in ((2023, table.iloc[:300]), (2024, table.iloc[300:])):
+        (tmp_path / f"h/year={year}").mkdir(parents=True)
+        part.to_parquet(tmp_path / f"h/year={year}/0.parquet", index=False)
+    for lying in (False, True):
+        rows, _ = read(tmp_path / "h", label="label", on_disk=lying)
+        assert any(spec["name"] == "year" for spec in rows.recipe["columns"])
+        assert len(rows) == 900
+    line = large_table(tmp_path / "h", True).rows.line(555)
+    assert (line["year"], line["key"]) == (2024, "row-0555")
+
+
+def test_what_was_killed_goes_on_behind_the_last_whole_row(parquet, monkeypatch):
+    monkeypatch.setattr("holdfast.data.large.BATCH", 64)
+    encode, calls = columns.encode, []
+
+    def killed(frame, *args):
+        calls.append(len(frame))
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return encode(frame, *args)
+
+    monkeypatch.setattr("holdfast.data.columns.encode", killed)
+    with pytest.raises(KeyboardInterrupt):
+        read(parquet, label="label", on_disk=True)
+    part = next((cache_folder() / "tables").glob("*.part"))
+    with open(part, "ab") as file:
+        file.write(b"half a row")
+    before, calls[:] = list(calls), [0] * 8
+    lying = read(parquet, label="label", on_disk=True)[0]
+    assert sum(before[1:6]) + sum(calls[9:]) == 900
+    assert torch.equal(lying.x[torch.arange(900)], read(parquet, label="label")[0].x)
+
+
+def test_a_hugging_face_dataset_is_read_in_parts(table, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    held = datasets.Dataset.from_pandas(table).cast_column("label", datasets.ClassLabel(names=["no", "yes"]))
+    datasets.DatasetDict({"train": held.select(range(700)), "test": held.select(range(700, 900))}).save_to_disk(
+        tmp_path / "hf"
+    )
+    one, other = (read(tmp_path / "hf", label="label", on_disk=lying) for lying in (True, False))
+    for lying, whole in zip(one, other, strict=True):
+        assert isinstance(lying.x, Mapped)
+        assert torch.equal(lying.x[torch.arange(len(lying))], whole.x)
+        assert torch.equal(lying.y, whole.y)
+        assert lying.recipe == whole.recipe
+
+
+def test_rows_without_a_label_are_dropped_from_disk_too(table, tmp_path):
+    (tmp_path / "p").mkdir()
+    table.loc[[3, 400], "label"] = None
+    table.to_parquet(tmp_path / "p/0.parquet", index=False)
+    with pytest.raises(HoldfastError, match="rows 3, 400"):
+        read(tmp_path / "p", label="label", on_disk=True)
+    one, other = (
+        read(tmp_path / "p", label="label", on_disk=lying, missing_labels="drop")[0] for lying in (True, False)
+    )
+    assert torch.equal(one.place, other.place)
+    assert torch.equal(one.y, other.y)
+    assert one.names == other.names
+
+
+def test_a_long_column_is_told_by_rows_spread_over_all_of_it(parquet, monkeypatch):
+    monkeypatch.setattr("holdfast.data.large.HELD", 700)
+    monkeypatch.setattr("holdfast.data.large.BATCH", 50)
+    rows, _ = read(parquet, label="label", on_disk=True)
+    specs = {spec["name"]: spec for spec in rows.recipe["columns"]}
+    assert abs(specs["a"]["mean"]) < 0.5
+    assert specs["town"]["values"] == ["Bern", "Chur", "Genf"]
+
+
+def test_from_fit_to_report_and_predictions_on_disk(parquet, table, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_MAX_MEMORY", "250K")
+    out = tmp_path / "run"
+    call = CliRunner().invoke
+    done = call(app, ["fit", str(parquet), "--label", "label", "--out", str(out), "--epochs", "3", "--quiet"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    monkeypatch.delenv("HOLDFAST_MAX_MEMORY")
+    run = Run.load(out)
+    rows = run.judged_rows()
+    assert isinstance(rows.x, Mapped)
+    shown = Display(rows)
+    row = rows.names.index("row-0555")
+    assert {field.name: field.value for field in shown.fields(row)}["town"] == table["town"][555]
+    assert call(app, ["report", str(out)]).exit_code == 0
+    table.drop(columns="label").to_parquet(tmp_path / "more.parquet")
+    done = call(app, ["predict", str(out), str(tmp_path / "more.parquet"), "--out", str(tmp_path / "p.csv")])
+    assert done.exit_code == 0, (done.output, done.exception)
+    monkeypatch.setenv("HOLDFAST_MAX_MEMORY", "250K")
+    done = call(app, ["predict", str(out), str(parquet), "--out", str(tmp_path / "q.csv")])
+    assert done.exit_code == 0, (done.output, done.exception)
+    one, other = (pd.read_csv(tmp_path / name) for name in ("p.csv", "q.csv"))
+    assert one["prediction"].equals(other["prediction"])
+    assert (one["prediction"] == table["label"]).mean() > 0.8
+
+
+def test_damage_in_a_folder_of_parquet_files_is_one_sentence(parquet):
+    (parquet / "part-1.parquet").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(HoldfastError, match="cannot be read"):
+        read(parquet, label="label", on_disk=True)

@@ -17,7 +17,7 @@ from holdfast.clean.edit import Edit
 from holdfast.clean.rule import Judged, Rule, judged
 from holdfast.data import tables
 from holdfast.data.coco import parts_of
-from holdfast.data.read import kind_of
+from holdfast.data.kinds import kind_of
 from holdfast.data.rows import Rows
 from holdfast.data.scale import lost_in_scaling, scaled_targets, unscaled
 from holdfast.data.source import Source

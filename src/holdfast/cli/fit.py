@@ -14,6 +14,7 @@ from holdfast.cli.config_file import take_options
 from holdfast.cli.settings import owned
 from holdfast.cluster import from_first, join
 from holdfast.config import RunConfig
+from holdfast.data.on_disk import OnDisk
 from holdfast.data.rows import Rows
 from holdfast.data.scale import unscaled
 from holdfast.data.source import Source, with_links
@@ -277,7 +278,10 @@ def _summary(run: Run, rows: Rows, out: Path, metric: str) -> None:
 
 def _residual_summary(run: Run, rows: Rows, out: Path, which: str) -> None:
     """Mean absolute error in the units of the file, and the picture of what is missed."""
-    given, predicted = unscaled(rows.y, rows.recipe).numpy(), run.predict(o.as_array(rows.x))
+    given, predicted = (
+        unscaled(rows.y, rows.recipe).numpy(),
+        run.predict(rows if isinstance(rows.x, OnDisk) else o.as_array(rows.x)),
+    )
     error = np.abs(given - predicted).mean()
     residuals(predicted, given, out / "residuals.png", title=f"{which} rows, mean absolute error {error:.4g}")
     o.console.print(f"{which} MAE: {error:.4g}   picture: {out / 'residuals.png'}")

@@ -15,9 +15,9 @@ from torch import Tensor
 from holdfast.cli import options as o
 from holdfast.data import read_inputs
 from holdfast.data.formats import file_options
+from holdfast.data.kinds import kind_of
 from holdfast.data.load import load_table
 from holdfast.data.on_disk import OnDisk
-from holdfast.data.read import kind_of
 from holdfast.data.rows import shape_of
 from holdfast.errors import HoldfastError
 from holdfast.registry import columns_near

@@ -12,10 +12,24 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from holdfast.data import arrays, celeba, cifar, coco, folders, image_tables, images, mnist, pickles, tables, webvision
+from holdfast.data import (
+    arrays,
+    celeba,
+    cifar,
+    coco,
+    image_tables,
+    images,
+    large_rows,
+    mnist,
+    pickles,
+    tables,
+    webvision,
+)
 from holdfast.data.encode import encode_inputs, encode_pictures
-from holdfast.data.formats import SEVERAL, SUFFIXES, NoTable, detect, is_hugging_face
+from holdfast.data.formats import SEVERAL, detect
+from holdfast.data.kinds import kind_of
 from holdfast.data.labels import Missing, Task
+from holdfast.data.large import large_table
 from holdfast.data.load import Table, load_table
 from holdfast.data.on_disk import OnDisk
 from holdfast.data.own_features import further, in_place_of_inputs
@@ -24,13 +38,6 @@ from holdfast.data.summary import summary_of
 from holdfast.data.tune import encoder_to_tune, raw_inputs, to_tune, tuned_in
 from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
-
-UNDERSTOOD = (
-    "tables (.csv, .tsv, .xlsx, .json, .jsonl, .parquet, .feather, also as .gz, .bz2 or .zip; an SQLite database; a "
-    "folder of a Hugging Face dataset), arrays (.npz), a folder of images with one subfolder per class, COCO "
-    "annotations, a folder of "
-    "MNIST idx files, a folder of CIFAR-10 or CIFAR-100 python batches, a folder of CelebA or of WebVision"
-)
 
 
 def read(
@@ -105,6 +112,14 @@ def read(
     options = {"skip_broken": skip_broken, "image_size": image_size}
     if follow_links and kind not in ("images", "image"):
         raise HoldfastError(f"{found} is no folder of images, so no links in it are followed; leave --follow-links out")
+    large = large_table(found, on_disk) if kind == "table" and features is None else None
+    if large is not None:
+        if tune:
+            raise HoldfastError(f"{found} does not fit into memory, as it must for --tune; leave it out, or take less")
+        return large_rows.read(
+            large, progress, label=label, truth=truth, task=task, recipe=recipe, missing=missing_labels,
+            encoder=encoder, ignore=ignore, merge=merge, keep_spelling=keep_spelling,
+        )  # fmt: skip
     if kind == "table":
         loaded = load_table(found, delimiter, encoding, table)
         labels = {
@@ -244,6 +259,9 @@ def read_inputs(
     """
     found = Path(path)
     kind = kind_of(found)
+    large = large_table(found, None) if kind == "table" and recipe.get("kind") == "table" else None
+    if large is not None and features is None and tuned_in(recipe) is None:
+        return large_rows.inputs(large.test or large.rows, recipe, progress)
     frame = _further_frame(found, delimiter, encoding, table) if kind == "table" else None
     _check_recipe(kind, found, recipe)
     if features is not None and "features" not in recipe:
@@ -293,45 +311,6 @@ def _inputs(
         return images.read_inputs(path, recipe, skip_broken, follow_links)
     named = arrays.load(path) if kind == "npz" else pickles.load(path, trust_pickle=trust_pickle)
     return arrays.inputs_of(named, str(path), recipe, skip_broken)
-
-
-def kind_of(path: Path) -> str:
-    """What is found at a path, by its name and, for a folder, by the names in it."""
-    try:
-        if path.is_dir():
-            list(path.iterdir())
-            if is_hugging_face(path):
-                return "table"
-            known = {
-                "mnist": mnist.is_mnist,
-                "cifar": cifar.is_cifar,
-                "celeba": celeba.is_celeba,
-                "webvision": webvision.is_webvision,
-                "coco": coco.is_coco,
-            }
-            return next((kind for kind, found in known.items() if found(path)), "images")
-        with path.open("rb"):
-            pass
-    except FileNotFoundError:
-        raise HoldfastError(f"{path} does not exist") from None
-    except OSError as error:
-        raise HoldfastError(f"{path} cannot be read: {error.strerror}") from None
-    if ".json" in path.name.lower() and coco.is_coco(path):
-        return "coco"
-    suffixes = {
-        "table": SUFFIXES,
-        "npz": (".npz",),
-        "pickle": pickles.SUFFIXES,
-        "image": folders.SUFFIXES,
-    }
-    for kind, endings in suffixes.items():
-        if path.name.lower().endswith(endings):
-            return kind
-    try:
-        detect(path)
-    except NoTable:
-        raise HoldfastError(f"{path} is of no kind that can be read; understood are {UNDERSTOOD}") from None
-    return "table"
 
 
 def _check_choice(option: str, value: object, choices: tuple[object, ...]) -> None:

@@ -38,6 +38,10 @@ class Files(Sequence[Path]):
     def __getitem__(self, i: int) -> Path:  # type: ignore[override]
         return self.folder / self.names[i]
 
+    def called(self, i: int) -> str:
+        """What errors call a file."""
+        return f"{self.folder}/{self.names[i]}"
+
     def digests(self) -> tuple[bytes, bytes]:
         """Of names and sizes; and of these with the times of the last change."""
         same, changed = hashlib.sha256(), hashlib.sha256()

@@ -76,7 +76,7 @@ def build(
 
     Parameters
     ----------
-    column: that of the pictures; see ``tables.build`` and ``images.read`` for the others.
+    column: that of the pictures; see ``tables.build`` and ``image_folders.read`` for the others.
     """
     label, truth = tables.label_columns(frame, source, label, truth, recipe)
     kept = present(frame[label], f"column {label!r}", missing)

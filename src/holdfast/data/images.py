@@ -1,4 +1,4 @@
-"""Images: folders with one subfolder per class, and pictures decoded from files or bytes."""
+"""Images: decoded from files or bytes, at once or as batches need them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,18 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from holdfast.data import folders
-from holdfast.data.folders import Files, Found
-from holdfast.data.hygiene import class_warnings
-from holdfast.data.labels import class_numbers
 from holdfast.data.on_disk import KeptPixels, OnDisk
-from holdfast.data.rows import Rows
-from holdfast.data.summary import class_counts, listed, summary_of
+from holdfast.data.summary import listed
 from holdfast.encoders.cache import cache_folder
 from holdfast.encoders.named import picture_encoder
 from holdfast.errors import HoldfastError
@@ -46,66 +39,6 @@ LOOK_AT_ALL, LOOK_AT = 50_000, 5_000
 
 Size = int | tuple[int, int]
 T = TypeVar("T")
-
-
-def read(
-    folder: Path,
-    *,
-    recipe: Mapping[str, Any] | None = None,
-    skip_broken: bool = False,
-    image_size: Size | None = None,
-    encoder: str | None = None,
-    follow_links: bool = False,
-    on_disk: bool | None = None,
-) -> tuple[Rows, Rows | None]:
-    """The images of a folder whose subfolders are classes, or that holds `train` and `test` (or `val`) so.
-
-    Images become (N, C, H, W) bytes of one size, stretched where their sides differ. Grey if all training
-    images are, else RGB. Rows are sorted by file name, which is also the name of the row.
-
-    Parameters
-    ----------
-    recipe: size, channels and classes of an earlier reading, to be used again.
-    skip_broken: leave out images that cannot be decoded instead of giving up.
-    image_size: a side or (height, width); by default the most common size of the training images, reduced to
-        64 pixels on its long side if it is larger.
-    encoder: of a pre-trained network that is to see them, or "auto"; then they are not decoded yet, and keep the size
-        that it takes.
-    follow_links: read what links lead to outside of the folder.
-    on_disk: decode images as batches ask for them; by default where their pixels would take more than 256 MB. Of these
-        names and sizes alone are looked at before.
-    """
-    train_root, test_root = folders.splits(folder)
-    train = folders.labelled_files(train_root, folder, follow_links)
-    if recipe is None:
-        recipe = _recipe(folder, train, image_size, skip_broken, encoder)
-    rows = _rows(folder, train, recipe, skip_broken, on_disk)
-    skipped = skipped_text([name for name, _ in train], rows.names or ())
-    warnings = class_warnings(dict(class_counts(rows.y, rows.classes)))
-    found = _found(folder, train_root, test_root)
-    rows = replace(rows, summary=summary_of(found, rows.y, rows.classes, skipped, warnings))
-    if test_root is None:
-        return rows, None
-    test = folders.labelled_files(test_root, folder, follow_links)
-    return rows, _rows(folder, test, recipe, skip_broken, isinstance(rows.x, OnDisk) if on_disk is None else on_disk)
-
-
-def read_inputs(
-    path: Path, recipe: Mapping[str, Any], skip_broken: bool = False, follow_links: bool = False
-) -> tuple[Tensor | Pictures, tuple[str, ...]]:
-    """One image file, or all images of a folder (of its test set if it has one), and their names."""
-    if path.is_dir():
-        _, test_root = folders.splits(path)
-        start = test_root or path
-        before = "" if test_root is None else f"{test_root.name}/"
-        names = [f"{before}{name}" for name in folders.files(start, path, follow_links)]
-        files = Files(path, names)
-    else:
-        files, names = Files(path.parent, [path.name]), [path.name]
-    if not names:
-        raise HoldfastError(f"{path} holds no images ({', '.join(folders.SUFFIXES)})")
-    x, kept = folder_pictures(files, recipe, skip_broken)
-    return x, tuple(names) if kept is None else tuple(names[i] for i in kept)
 
 
 def skipped_text(names: Sequence[str], kept: Sequence[int] | Sequence[str]) -> list[str]:
@@ -144,6 +77,19 @@ def sides(image_size: Size) -> list[int]:
     return size
 
 
+class Some(Sequence[Path | bytes]):
+    """Some of many sources, each asked for when it is."""
+
+    def __init__(self, sources: Sequence[Path | bytes], index: Tensor) -> None:
+        self._sources, self._index = sources, index
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __getitem__(self, i: int) -> Path | bytes:  # type: ignore[override]
+        return self._sources[int(self._index[i])]
+
+
 class Pictures(OnDisk):
     """Images that are decoded when they are asked for, so that memory holds a batch and never all.
 
@@ -171,7 +117,7 @@ class Pictures(OnDisk):
 
     @property
     def sources(self) -> Sequence[Path | bytes]:
-        return self._sources if self.index is None else [self._sources[i] for i in self.index.tolist()]
+        return self._sources if self.index is None else Some(self._sources, self.index)
 
     def __getitem__(self, i: int) -> Tensor:
         return self.__getitems__([i])[0]
@@ -183,10 +129,7 @@ class Pictures(OnDisk):
         gone = [k for k, pixels in enumerate(found) if pixels is None]
         if gone:
             sources = [self._sources[places[k]] for k in gone]
-            names = [
-                str(source) if isinstance(source, Path) else f"image {places[k]}"
-                for k, source in zip(gone, sources, strict=True)
-            ]
+            names = [_called(self._sources, places[k]) for k in gone]
             decoded, _ = _each(lambda source: _pixels(source, self.recipe), sources, names, skip_broken=False)
             for k, pixels in zip(gone, decoded, strict=True):
                 found[k] = pixels
@@ -195,8 +138,22 @@ class Pictures(OnDisk):
         return [torch.from_numpy(pixels) for pixels in found if pixels is not None]
 
 
+class Places(Protocol):
+    """Where pictures lie, in a folder or in archives."""
+
+    folder: Path
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, i: int) -> Path | bytes: ...
+
+    def called(self, i: int) -> str: ...
+
+    def digests(self) -> tuple[bytes, bytes]: ...
+
+
 def folder_pictures(
-    files: Files, recipe: Mapping[str, Any], skip_broken: bool, on_disk: bool | None = None
+    files: Places, recipe: Mapping[str, Any], skip_broken: bool, on_disk: bool | None = None
 ) -> tuple[Tensor | Pictures, list[int] | None]:
     """Images of a folder, in memory where they are few, and the places of those that are whole; None: all of them.
 
@@ -207,7 +164,7 @@ def folder_pictures(
     shape = (recipe["channels"], *recipe["size"])
     large = len(files) * int(np.prod(shape)) > SMALL if on_disk is None else on_disk
     if "encoder" in recipe or not large:
-        return pictures(files, [str(file) for file in files], recipe, skip_broken)
+        return pictures(files, [files.called(i) for i in range(len(files))], recipe, skip_broken)
     digest, changed = files.digests()
     key = hashlib.sha256(f"{files.folder.absolute()} {shape} {recipe.get('crop', False)}".encode() + changed)
     kept = KeptPixels(cache_folder() / "pixels" / key.hexdigest()[:32], len(files), shape)
@@ -220,7 +177,7 @@ def folder_pictures(
 
 def whole(sources: Sequence[Path | bytes], recipe: Mapping[str, Any]) -> list[int]:
     """The places of the images that can be decoded; each is decoded once and forgotten."""
-    names = [str(source) if isinstance(source, Path) else f"image {i}" for i, source in enumerate(sources)]
+    names = [_called(sources, i) for i in range(len(sources))]
     return _each(lambda source: bool(_pixels(source, recipe).size), sources, names, skip_broken=True)[1]
 
 
@@ -231,7 +188,8 @@ def pictures(
     if "encoder" not in recipe:
         return decode(sources, names, recipe, skip_broken)
     kept = whole(sources, recipe) if skip_broken else list(range(len(sources)))
-    return Pictures([sources[i] for i in kept], recipe), kept
+    x = Pictures(sources, recipe)
+    return (x if len(kept) == len(sources) else x.take(torch.tensor(kept))), kept
 
 
 def decode(
@@ -240,6 +198,20 @@ def decode(
     """Images as (N, C, H, W) bytes, and the places in `sources` of those that could be decoded."""
     pixels, kept = _each(lambda source: _pixels(source, recipe), sources, names, skip_broken)
     return torch.from_numpy(np.stack(pixels)), kept
+
+
+def _called(sources: Any, i: int) -> str:
+    """What errors call a picture."""
+    if hasattr(sources, "called"):
+        return str(sources.called(i))
+    return str(sources[i]) if isinstance(sources[i], Path) else f"image {i}"
+
+
+def some_of(count: int) -> list[int]:
+    """The places of the pictures whose sizes are looked at, of so many: all, or some spread over them."""
+    if count <= LOOK_AT_ALL:
+        return list(range(count))
+    return [int(i) for i in np.linspace(0, count - 1, LOOK_AT)]
 
 
 def _each(
@@ -328,42 +300,3 @@ def _plain(image: Image.Image) -> Image.Image:
     if image.mode == "I" or image.mode.startswith("I;16"):
         return Image.fromarray((np.asarray(image) // 256).clip(0, 255).astype(np.uint8))
     return image
-
-
-def _found(folder: Path, train: Path, test: Path | None) -> str:
-    """What a folder of images is, in plain words, and which of its parts are left alone."""
-    if train == folder:
-        return "folder of images"
-    others = [sub.name for sub in folders.subfolders(folder) if sub not in (train, test)]
-    parts = [f"rows of {train.name}/", *([] if test is None else [f"test rows of {test.name}/"])]
-    return ", ".join(["folder of images", *parts, *([f"left out: {listed(others)}"] if others else [])])
-
-
-def _recipe(
-    folder: Path,
-    train: Sequence[Found],
-    image_size: Size | None,
-    skip_broken: bool,
-    encoder: str | None,
-) -> dict[str, Any]:
-    classes, _ = class_numbers({"the folder": pd.Series([label for _, label in train], dtype=object)})
-    some = train
-    if len(train) > LOOK_AT_ALL:
-        some = [train[i] for i in np.linspace(0, len(train) - 1, LOOK_AT).astype(int).tolist()]
-    files = Files(folder, [name for name, _ in some])
-    seen = measure(files, [str(file) for file in files], image_size, skip_broken, encoder)
-    return {**seen, "classes": list(classes)}
-
-
-def _rows(
-    folder: Path, found: Sequence[Found], recipe: Mapping[str, Any], skip_broken: bool, on_disk: bool | None
-) -> Rows:
-    labels = pd.Series([label for _, label in found], dtype=object)
-    classes, numbers = class_numbers({str(folder): labels}, classes=recipe["classes"])
-    names = tuple(name for name, _ in found)
-    x, kept = folder_pictures(Files(folder, names), recipe, skip_broken, on_disk)
-    y = numbers[str(folder)]
-    if kept is None:
-        return Rows(x, y, classes, names, recipe=recipe)
-    place = torch.tensor(kept) if len(kept) < len(found) else None
-    return Rows(x, y[kept], classes, tuple(names[i] for i in kept), recipe=recipe, place=place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.data import celeba, cifar, coco, folders, mnist, pickles, webvision
+from holdfast.data import celeba, cifar, coco, folders, mnist, pickles, shards, webvision
 from holdfast.data.formats import SUFFIXES, NoTable, detect, is_hugging_face
 from holdfast.data.parquet_folder import parquet_files
 from holdfast.errors import HoldfastError
@@ -13,7 +13,7 @@ UNDERSTOOD = (
     "tables (.csv, .tsv, .xlsx, .json, .jsonl, .parquet, .feather, also as .gz, .bz2 or .zip; an SQLite database; a "
     "folder of Parquet files or of a Hugging Face dataset), arrays (.npz), a folder of images with one subfolder per "
     "class, COCO annotations, a folder of MNIST idx files, a folder of CIFAR-10 or CIFAR-100 python batches, a folder "
-    "of CelebA or of WebVision"
+    "of CelebA or of WebVision, shards of WebDataset (.tar)"
 )
 
 
@@ -30,6 +30,7 @@ def kind_of(path: Path) -> str:
                 "celeba": celeba.is_celeba,
                 "webvision": webvision.is_webvision,
                 "coco": coco.is_coco,
+                "shards": lambda folder: bool(shards.shards_of(folder)),
             }
             return next((kind for kind, found in known.items() if found(path)), "images")
         with path.open("rb"):
@@ -45,6 +46,7 @@ def kind_of(path: Path) -> str:
         "npz": (".npz",),
         "pickle": pickles.SUFFIXES,
         "image": folders.SUFFIXES,
+        "shards": (".tar",),
     }
     for kind, endings in suffixes.items():
         if path.name.lower().endswith(endings):

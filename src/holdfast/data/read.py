@@ -17,11 +17,13 @@ from holdfast.data import (
     celeba,
     cifar,
     coco,
+    image_folders,
     image_tables,
     images,
     large_rows,
     mnist,
     pickles,
+    shards,
     tables,
     webvision,
 )
@@ -76,7 +78,7 @@ def read(
     missing_labels: what to do with rows that have no label.
     skip_broken: leave out images that cannot be decoded.
     trust_pickle: read .pkl, .pickle, .pt and .pth files, which may run any code.
-    image_size: side or (height, width) of images read from files; see `images.read` for the default.
+    image_size: side or (height, width) of images read from files; see ``image_folders.read`` for the default.
     encoder: a pre-trained network that makes features of text columns or of images: a name of
         ``holdfast.encoders.encoder_named``, or "auto" for the usual one if it is installed. A recipe decides by itself.
     features: a .npy file of numbers that are learned from instead, a row for each row of the data; then test rows that
@@ -144,7 +146,7 @@ def read(
         if encoder == "auto" and kind in ("celeba", "webvision"):
             encoder = None  # they come with a protocol of their own
         lying = {"follow_links": follow_links, "on_disk": on_disk}
-        rows, test = _arrays(found, kind, recipe, task, missing_labels, trust_pickle, encoder, options, lying)
+        rows, test = _arrays(found, kind, label, recipe, task, missing_labels, trust_pickle, encoder, options, lying)
     if rows.summary is None:
         rows = replace(rows, summary=summary_of(f"files of {kind}", rows.y, rows.classes))
     if features is not None:
@@ -208,6 +210,7 @@ def _of_image_table(path: Path, table: Table, column: str, **options: Any) -> tu
 def _arrays(
     found: Path,
     kind: str,
+    label: str | None,
     recipe: Mapping[str, Any] | None,
     task: Task | None,
     missing: Missing,
@@ -217,8 +220,12 @@ def _arrays(
     lying: Mapping[str, Any],
 ) -> tuple[Rows, Rows | None]:
     """Rows of anything but a table, images as they are."""
+    if kind == "shards":
+        return shards.read(
+            found, label=label, recipe=recipe, missing=missing, encoder=encoder, on_disk=lying["on_disk"], **options
+        )
     if kind == "images":
-        return images.read(found, recipe=recipe, encoder=encoder, **options, **lying)
+        return image_folders.read(found, recipe=recipe, encoder=encoder, **options, **lying)
     if kind == "mnist":
         return mnist.read(found, recipe=recipe)
     if kind == "cifar":
@@ -305,10 +312,12 @@ def _inputs(
         return celeba.read_inputs(path, recipe, skip_broken)
     if kind == "webvision":
         return webvision.read_inputs(path, recipe, skip_broken)
+    if kind == "shards":
+        return shards.read_inputs(path, recipe, skip_broken)
     if kind == "coco":
         return coco.read_inputs(path, recipe, skip_broken)
     if kind in ("images", "image"):
-        return images.read_inputs(path, recipe, skip_broken, follow_links)
+        return image_folders.read_inputs(path, recipe, skip_broken, follow_links)
     named = arrays.load(path) if kind == "npz" else pickles.load(path, trust_pickle=trust_pickle)
     return arrays.inputs_of(named, str(path), recipe, skip_broken)
 
@@ -334,9 +343,9 @@ def _check_options(
     kind: str, path: Path, column: str | None, task: Task | None, image_size: images.Size | None
 ) -> None:
     """Options that the source cannot heed are refused rather than ignored."""
-    if column is not None and kind != "table":
+    if column is not None and kind not in ("table", "shards"):
         raise HoldfastError(f"{path} has no columns, so none is named {column!r}; name columns for tables only")
-    if task == "regression" and kind in ("images", "mnist", "cifar", "webvision", "coco"):
+    if task == "regression" and kind in ("images", "mnist", "cifar", "webvision", "coco", "shards"):
         raise HoldfastError(f"{path} holds classes, not numbers to regress on; leave --task out")
     if task == "classification" and kind == "celeba":
         raise HoldfastError(f"{path} holds landmarks to regress on, not classes; leave --task out")

@@ -58,10 +58,10 @@ def check_fits(size: int, on_disk: int, source: object) -> None:
     on_disk: bytes that it takes on disk.
     """
     asked, most = os.environ.get(VARIABLE), limit()
-    what = f"{source} would take {_words(size)} of memory"
+    what = f"{source} would take {in_words(size)} of memory"
     if size > most:
         raise HoldfastError(
-            f"{what}, and {_words(most)} may be used; raise it with holdfast --max-memory SIZE, or take less"
+            f"{what}, and {in_words(most)} may be used; raise it with holdfast --max-memory SIZE, or take less"
         )
     if not asked and size > SMALL and size > USUAL * max(1, on_disk):
         raise HoldfastError(
@@ -86,5 +86,6 @@ def check_unpacked(file: Readable, on_disk: int, source: object, grows: int = 1)
     check_fits(grows * total, on_disk, source)
 
 
-def _words(size: int) -> str:
+def in_words(size: int) -> str:
+    """A size as people read it."""
     return f"{size / (1 << 30):.1f} GB" if size >= 1 << 29 else f"{size / (1 << 20):.0f} MB"

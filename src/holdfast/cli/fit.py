@@ -4,38 +4,29 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
+from holdfast.cli import names
 from holdfast.cli import options as o
 from holdfast.cli.config_file import take_options
 from holdfast.cli.settings import owned
-from holdfast.cluster import from_first, join
-from holdfast.config import RunConfig
-from holdfast.data.on_disk import OnDisk
-from holdfast.data.rows import Rows
-from holdfast.data.scale import unscaled
-from holdfast.data.source import Source, with_links
-from holdfast.encoders.named import runs_code
-from holdfast.encoders.tuned import is_tuned
 from holdfast.errors import HoldfastError
-from holdfast.evidence import caveats
-from holdfast.fit import fit as train
-from holdfast.methods import DEFAULT, METHODS
-from holdfast.methods.sample_selection import WithNoiseRate
-from holdfast.plots import curves, residuals
-from holdfast.rebuild import optimizer_of, remake
-from holdfast.registry import lookup
-from holdfast.run import Run
-from holdfast.run_folder import RunFolder
-from holdfast.stop import STOPS
-from holdfast.usual import usual_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.config import RunConfig
+    from holdfast.data.rows import Rows
+    from holdfast.data.source import Source
+    from holdfast.run import Run
 
 BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data",
           "labels", "track", "follow_links", "workers"}  # fmt: skip
 """Options that go together with --config."""
+LONG = 20_000
+"""Rows from which on it is said what training will take."""
 
 
 def fit(
@@ -54,12 +45,13 @@ def fit(
             help="Corrected labels from holdfast export; those reviewed are fully trusted.", show_default=False
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help=f"How to train: {', '.join(METHODS)}.")] = DEFAULT,
+    method: Annotated[str, typer.Option(help="How to train: a name that holdfast methods lists.")] = names.METHOD,
     options: o.Settings = [],  # noqa: B006
     stop: Annotated[
         str | None,
         typer.Option(
-            help=f"When to stop before wrong labels are memorised: {', '.join(STOPS)}; with --set stop.patience=5."
+            help=f"When to stop before wrong labels are memorised: {', '.join(names.STOPS)}; with --set "
+            "stop.patience=5."
         ),
     ] = None,
     pretrained: Annotated[
@@ -131,6 +123,18 @@ def fit(
 
     Example: [bold]holdfast fit people.csv --label income --out run/[/bold]
     """
+    from holdfast.cluster import from_first, join
+    from holdfast.data.source import Source, with_links
+    from holdfast.evidence import caveats
+    from holdfast.fit import fit as train
+    from holdfast.methods.sample_selection import WithNoiseRate
+    from holdfast.plots import curves
+    from holdfast.rebuild import optimizer_of, remake
+    from holdfast.registry import lookup
+    from holdfast.run_folder import RunFolder
+    from holdfast.stop import STOPS
+    from holdfast.usual import usual_for
+
     o.set_threads(threads)
     place = join()
     if place is not None:
@@ -162,13 +166,15 @@ def fit(
             raise HoldfastError(f"--set stop.{settings['stop'][0]}: there is no stop rule; pass --stop with one")
         make = o.method_named(method, settings[method])
         net, encoder = o.net_and_encoder(net, plain=pretrained is not None or augment is True, tune=tune)
+        on_disk = from_first(lambda: _reading_before(out).get("on_disk")) if resume else None
         if resume and encoder == "auto":
             encoder = from_first(lambda: _encoder_before(out))
         source = Source.at(
             data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
             image_size=image_size, skip_broken=skip_broken, follow_links=follow_links or None,
             trust_pickle=trust_pickle, encoder=encoder, features=features, tune=tune or None,
-            delimiter=delimiter, encoding=encoding, table=table, **o.of_labels(ignore, merge, keep_spelling),
+            delimiter=delimiter, encoding=encoding, table=table, on_disk=on_disk,
+            **o.of_labels(ignore, merge, keep_spelling),
         )  # fmt: skip
         rows, held_out = source.load(bar)
         how = {
@@ -184,6 +190,7 @@ def fit(
     o.say_read(rows)
     o.say_encoder(rows)
     where["workers"] = o.workers_for(rows, workers)
+    _say_forecast(rows, how, device)
     run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
     if place is not None and not place.first:
         return
@@ -212,6 +219,8 @@ def _check_beside(ctx: typer.Context) -> None:
 
 
 def _config_at(path: Path) -> RunConfig:
+    from holdfast.config import RunConfig
+
     file = path / "run.json" if path.is_dir() else path
     try:
         return RunConfig.from_json(file.read_text(encoding="utf-8"))
@@ -221,12 +230,47 @@ def _config_at(path: Path) -> RunConfig:
         raise HoldfastError(f"{file} {error}") from None
 
 
+def _reading_before(out: Path) -> dict[str, Any]:
+    """How a run that goes on has read its data; empty where there is no run."""
+    from holdfast.run_folder import RunFolder
+
+    if not (out / "run.json").exists():
+        return {}
+    reading: dict[str, Any] = RunFolder(out).config().source.get("reading", {})
+    return reading
+
+
+def _say_forecast(rows: Rows, how: Mapping[str, Any], device: str) -> None:
+    """What a long training will take, before it begins."""
+    import torch
+
+    from holdfast.data.tune import tuned_in
+    from holdfast.forecast import forecast
+    from holdfast.networks import networks
+    from holdfast.usual import usual_for
+
+    if len(rows) < LONG or rows.unlabelled or tuned_in(rows.recipe) is not None:
+        return
+    usual = usual_for(rows)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    with torch.random.fork_rng(devices=[]):
+        net = networks(how["net"], 1, rows, how["pretrained"])[1][0]
+    found = forecast(
+        rows, net, epochs=how["epochs"] or usual.epochs_of(len(rows)), evidence=how["evidence"], device=device,
+        batch_size=how["batch_size"] or usual.batch_size(len(rows)),
+    )  # fmt: skip
+    if found.sentence:
+        o.console.print(found.sentence, highlight=False, soft_wrap=True)
+
+
 def _encoder_before(out: Path) -> str | None:
     """What a run that goes on has read its data with, whatever is installed by now; "auto" where there is no run."""
+    from holdfast.encoders.named import runs_code
+
     if not (out / "run.json").exists():
         return "auto"
-    reading: dict[str, Any] = RunFolder(out).config().source.get("reading", {})
-    encoder = reading.get("encoder")
+    encoder: str | None = _reading_before(out).get("encoder")
     if encoder is not None and runs_code(encoder):
         raise HoldfastError(
             f"the run in {out} has read its data by code ({encoder}); pass --net {encoder} if you trust it"
@@ -235,6 +279,9 @@ def _encoder_before(out: Path) -> str | None:
 
 
 def _source_of(config: RunConfig, data: Path | None, named: str, labels: Path | None) -> Source:
+    from holdfast.data.source import Source
+    from holdfast.encoders.named import runs_code
+
     if not config.source:
         raise HoldfastError("the run was given its rows in memory; --config needs a run of holdfast fit")
     source = {**config.source} if data is None else {**config.source, "path": str(data.absolute())}
@@ -249,6 +296,8 @@ def _source_of(config: RunConfig, data: Path | None, named: str, labels: Path | 
 
 
 def _net_of(config: RunConfig, named: str) -> str:
+    from holdfast.encoders.tuned import is_tuned
+
     if is_tuned(config.net):
         return "auto"  # the rows say so themselves, and whether its encoder is code was asked before
     if config.net is None:
@@ -278,10 +327,12 @@ def _summary(run: Run, rows: Rows, out: Path, metric: str) -> None:
 
 def _residual_summary(run: Run, rows: Rows, out: Path, which: str) -> None:
     """Mean absolute error in the units of the file, and the picture of what is missed."""
-    given, predicted = (
-        unscaled(rows.y, rows.recipe).numpy(),
-        run.predict(rows if isinstance(rows.x, OnDisk) else o.as_array(rows.x)),
-    )
-    error = np.abs(given - predicted).mean()
+    from holdfast.data.on_disk import OnDisk
+    from holdfast.data.scale import unscaled
+    from holdfast.plots import residuals
+
+    given = unscaled(rows.y, rows.recipe).numpy()
+    predicted = run.predict(rows if isinstance(rows.x, OnDisk) else o.as_array(rows.x))
+    error = abs(given - predicted).mean()
     residuals(predicted, given, out / "residuals.png", title=f"{which} rows, mean absolute error {error:.4g}")
     o.console.print(f"{which} MAE: {error:.4g}   picture: {out / 'residuals.png'}")

@@ -14,7 +14,7 @@ ROOMS = [
     "errors", "kept", "memory", "trusted", "own_code", "json_kinds", "types", "version", "ranks", "files",
     "spreadsheet", "progress", "configurable", "settings", "registry", "trackers",
     "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
-    "usual", "method", "stack", "methods", "losses", "stop", "reviewed", "evidence",
+    "usual", "method", "stack", "methods", "losses", "stop", "reviewed", "evidence", "forecast",
     "checkpoint", "ledger", "issues", "config", "run_records", "run_folder", "review.store", "review.answers",
     "review.calibrate", "saved_networks", "run", "networks",
     "launch", "cluster", "engine", "training", "fit", "session", "contract", "rebuild", "contrastive",

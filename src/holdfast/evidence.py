@@ -179,7 +179,9 @@ def caveats(evidence: Evidence, y: Tensor) -> list[str]:
 
 
 def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:
-    """(N + M, d) inputs, test rows last, where they are features; the pixels of an image say too little."""
+    """(N + M, d) inputs, test rows last, where they are features in memory; the pixels of an image say too little."""
+    if feed.is_mapped:
+        return None
     chunks = feed.chunks(torch.arange(len(feed)))
     first = next(chunks)[1]
     if first.dim() != 2:

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from holdfast.data.on_disk import Mapped
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.functional.capture import penultimate
@@ -133,6 +134,11 @@ class Feed:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the inputs are features that would not fit into memory as one tensor."""
+        return isinstance(self._x, Mapped)
+
     def batches(self, plan: Plan | None = None, views: int = 1) -> Iterator[Batch]:
         """One epoch of shuffled batches; a last batch of less than two rows a process joins the batch before it."""
         plan = plan or Plan(torch.arange(len(self)))
@@ -249,9 +255,7 @@ class Feed:
         return self._ready(x if augment is None else augment(x, self._chance))
 
     def _load(self, picks: list[Tensor]) -> Iterator[Any]:
-        if isinstance(self._x, Tensor):
-            return (self._x[pick] for pick in picks)
-        return iter(_loader(self._x, picks, self._workers)) if picks else iter(())
+        return loaded(self._x, picks, self._workers)
 
 
 def usual_batch(rows: int) -> int:
@@ -279,8 +283,7 @@ def inputs_of(
     on_cpu = torch.device(device).type == "cpu"
     size = max(64, 2**18 // numbers if on_cpu else min(1024, 2**24 // numbers))
     picks = list(torch.arange(len(x))[part].split(size))  # type: ignore[arg-type]
-    loaded = (x[pick] for pick in picks) if isinstance(x, Tensor) else iter(_loader(x, picks, workers))
-    for chunk in loaded:
+    for chunk in loaded(x, picks, workers):
         yield as_float(chunk.to(device))
 
 
@@ -335,11 +338,55 @@ def _mix(x: Tensor, other: Tensor, share: Tensor) -> Tensor:
     return torch.lerp(x, other, share.to(x.dtype).reshape(-1, *[1] * (x.dim() - 1)))
 
 
-def _loader(data: Dataset[Any], picks: list[Tensor], workers: int) -> DataLoader[Any]:
-    return DataLoader(
-        data, batch_sampler=[pick.tolist() for pick in picks], collate_fn=_stack_inputs, num_workers=workers
-    )
+class _Picks:
+    """Batches of rows as lists, each made when a loader comes to it: of millions of rows all take a gigabyte."""
+
+    def __init__(self, picks: list[Tensor]) -> None:
+        self._picks = picks
+
+    def __len__(self) -> int:
+        return len(self._picks)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return (pick.tolist() for pick in self._picks)
 
 
-def _stack_inputs(items: list[Any]) -> Tensor:
+class _Careful(Dataset[Any]):
+    """Batches of a dataset; a user's mistake is handed on instead of raised, where a worker would add its traceback."""
+
+    def __init__(self, data: Dataset[Any]) -> None:
+        self._data = data
+
+    def __getitems__(self, rows: list[int]) -> list[Any] | HoldfastError:
+        try:
+            several = getattr(self._data, "__getitems__", None)
+            return [self._data[row] for row in rows] if several is None else several(rows)  # type: ignore[no-any-return]
+        except HoldfastError as error:
+            return error
+
+
+def loaded(x: Tensor | Dataset[Any], picks: list[Tensor], workers: int = 0) -> Iterator[Any]:
+    """The inputs of each part of an index, gathered in memory or loaded by so many processes."""
+    if isinstance(x, (Tensor, Mapped)):
+        yield from (x[pick] for pick in picks)
+        return
+    if not picks:
+        return
+    batches: Any = DataLoader(_Careful(x), batch_sampler=_Picks(picks), collate_fn=_stack_inputs, num_workers=workers)
+    try:
+        for batch in batches:
+            if isinstance(batch, HoldfastError):
+                raise batch
+            yield batch
+    except RuntimeError as error:
+        if not workers or "DataLoader worker" not in str(error):
+            raise
+        raise HoldfastError(
+            f"a process that reads images has ended ({str(error).splitlines()[0]}); pass fewer --workers"
+        ) from None
+
+
+def _stack_inputs(items: list[Any] | HoldfastError) -> Tensor | HoldfastError:
+    if isinstance(items, HoldfastError):
+        return items
     return torch.stack([torch.as_tensor(item[0] if isinstance(item, (tuple, list)) else item) for item in items])

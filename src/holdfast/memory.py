@@ -38,6 +38,17 @@ def as_bytes(text: str) -> int:
     return int(float(found[1]) * _UNITS[found[2]])
 
 
+def limit() -> int:
+    """Bytes that data may take: what was asked for, or half of what is free."""
+    asked = os.environ.get(VARIABLE)
+    return as_bytes(asked) if asked else psutil.virtual_memory().available // 2
+
+
+def fits(size: int) -> bool:
+    """Whether data may take so many bytes."""
+    return size <= limit()
+
+
 def check_fits(size: int, on_disk: int, source: object) -> None:
     """Refuse what would take more memory than there is, or than a file of its size could need.
 
@@ -46,12 +57,11 @@ def check_fits(size: int, on_disk: int, source: object) -> None:
     size: bytes that it will take, or more than so many.
     on_disk: bytes that it takes on disk.
     """
-    asked = os.environ.get(VARIABLE)
-    most = as_bytes(asked) if asked else psutil.virtual_memory().available // 2
-    what = f"{source} would take {_words(size)} of memory"
+    asked, most = os.environ.get(VARIABLE), limit()
+    what = f"{source} would take {in_words(size)} of memory"
     if size > most:
         raise HoldfastError(
-            f"{what}, and {_words(most)} may be used; raise it with holdfast --max-memory SIZE, or take less"
+            f"{what}, and {in_words(most)} may be used; raise it with holdfast --max-memory SIZE, or take less"
         )
     if not asked and size > SMALL and size > USUAL * max(1, on_disk):
         raise HoldfastError(
@@ -76,5 +86,6 @@ def check_unpacked(file: Readable, on_disk: int, source: object, grows: int = 1)
     check_fits(grows * total, on_disk, source)
 
 
-def _words(size: int) -> str:
+def in_words(size: int) -> str:
+    """A size as people read it."""
     return f"{size / (1 << 30):.1f} GB" if size >= 1 << 29 else f"{size / (1 << 20):.0f} MB"

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from holdfast.config import RunConfig
 from holdfast.data.encode import code_of
 from holdfast.data.held import held_inputs
-from holdfast.data.rows import Rows
+from holdfast.data.on_disk import OnDisk
+from holdfast.data.rows import Rows, shape_of
 from holdfast.data.scale import unscaled
 from holdfast.data.source import code_in, is_file, read_again, source_of
 from holdfast.data.tune import tuned_in
@@ -31,7 +32,7 @@ from holdfast.review.calibrate import Wrong, calibrate
 from holdfast.run_folder import HeldOut, RunFolder
 from holdfast.saved_networks import rebuilt
 from holdfast.task import Task, task_of
-from holdfast.trusted import Trusted, check_trusted
+from holdfast.trusted import LINKS, Trusted, check_trusted
 
 LAST = 10
 """Epochs whose mean score stands for the end of a run."""
@@ -85,7 +86,8 @@ class Run:
         Parameters
         ----------
         trust: code that the run may name and run, by its ``module:factory``, and pickles by their path. A run is a file
-            like any other: what it names is not trusted because it says so.
+            like any other: what it names is not trusted because it says so. "links" follows links out of its folder of
+            images, if it was trained so.
         """
         run = cls.records(folder, trust=trust)
         check_trusted(code_of(run.config.recipe, run.config.net if net is None else None), trust, folder)
@@ -135,7 +137,8 @@ class Run:
     def _found_again(self, held_out: str | None) -> Rows:
         if self.config.source:
             check_trusted(code_in(source_of(self.config.source)), self.trust, self.out)
-        return read_again(self.config.source, self.config.fingerprint, held_out)
+        links = self.trust is None or LINKS in self.trust
+        return read_again(self.config.source, self.config.fingerprint, held_out, follow_links=links)
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -216,12 +219,13 @@ class Run:
         """
         device = next(self.net.parameters()).device
         held, tuned = held_inputs(x, self.config.recipe), tuned_in(self.config.recipe) is not None
-        if isinstance(held, Tensor) and not tuned:
-            if tuple(held.shape[1:]) != self.config.shape:
+        if isinstance(held, Tensor | OnDisk) and not tuned:
+            found = shape_of(held)
+            if found != self.config.shape:
                 raise HoldfastError(
-                    f"the inputs have the shape {tuple(held.shape[1:])}, but the run was trained on {self.config.shape}"
+                    f"the inputs have the shape {found}, but the run was trained on {self.config.shape}"
                 )
-            held = held if held.dtype == torch.uint8 else held.float()
+            held = held if isinstance(held, OnDisk) or held.dtype == torch.uint8 else held.float()
         return evaluate(self.net, inputs_of(held, device)).cpu()
 
     def probabilities(self, x: Any) -> Tensor:

@@ -10,6 +10,9 @@ Trusted = Collection[str] | None
 """What the one who opens a run trusts: names of code, ``module:factory``, and paths of pickles; None: all of it, since
 the run was made in this very process."""
 
+LINKS = "links"
+"""What stands among the names where links out of a folder of images may be followed."""
+
 
 def check_trusted(code: Iterable[str], trust: Trusted, where: object) -> None:
     """Refuse a run whose opening would run code that nobody has named.

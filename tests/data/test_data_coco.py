@@ -17,7 +17,7 @@ import holdfast
 from holdfast.cli import app
 from holdfast.data import read, read_inputs
 from holdfast.data.display import Display
-from holdfast.data.read import kind_of
+from holdfast.data.kinds import kind_of
 from holdfast.errors import HoldfastError
 from holdfast.run import Run
 

@@ -17,7 +17,7 @@ from holdfast.clean.edit import Edit
 from holdfast.clean.rule import Judged, Rule, judged
 from holdfast.data import tables
 from holdfast.data.coco import parts_of
-from holdfast.data.read import kind_of
+from holdfast.data.kinds import kind_of
 from holdfast.data.rows import Rows
 from holdfast.data.scale import lost_in_scaling, scaled_targets, unscaled
 from holdfast.data.source import Source
@@ -134,7 +134,7 @@ def _write(path: Path, out: Path, source: Source, edit: Edit, force: bool) -> No
     elif kind == "coco":
         files.write_coco(path, out, edit)
     elif kind == "images":
-        files.write_images(path, out, edit, force)
+        files.write_images(path, out, edit, force, bool(source.reading.get("follow_links")))
     else:
         raise HoldfastError(
             f"{path} is of a kind that is not written back ({kind}); holdfast issues and export have its labels as CSV"

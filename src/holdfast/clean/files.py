@@ -54,6 +54,10 @@ PACKED = {".gz": Compression.GZIP, ".bz2": Compression.BZ2, ".zip": Compression.
 def write_table(path: Path, out: Path, reading: Mapping[str, Any], edit: Edit, force: bool) -> None:
     """Write a table on disk, or a Hugging Face dataset, after an edit, in the format that it has."""
     found = detect(path, **file_options(reading))
+    if found.kind is Kind.PARQUET_FOLDER:
+        raise HoldfastError(
+            f"{path} is a folder of Parquet files, which is not written back; holdfast export has its labels as CSV"
+        )
     if found.kind is Kind.HUGGING_FACE:
         with folder_aside(out, force) as aside:
             hugging_face.write(path, aside, edit)
@@ -97,10 +101,10 @@ def write_arrays(path: Path, out: Path, edit: Edit) -> None:
     _write(out, npz_file.edited(path.read_bytes(), None, edit))
 
 
-def write_images(path: Path, out: Path, edit: Edit, force: bool) -> None:
+def write_images(path: Path, out: Path, edit: Edit, force: bool, follow_links: bool = False) -> None:
     """Write a folder of images after an edit."""
     with folder_aside(out, force) as aside:
-        image_folder.write(path, aside, edit)
+        image_folder.write(path, aside, edit, follow_links)
 
 
 def packed(data: bytes, packing: Compression, member: str) -> bytes:

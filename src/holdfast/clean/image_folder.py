@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from holdfast.clean.edit import SUGGESTED, TRUST, Edit, Spelling
-from holdfast.data.images import labelled_files, training_root
+from holdfast.data.folders import labelled_files, training_root
 from holdfast.errors import HoldfastError
 from holdfast.spreadsheet import write_csv
 
@@ -18,13 +18,13 @@ LIST = "holdfast.csv"
 """What became of the images, in the new folder."""
 
 
-def write(path: Path, out: Path, edit: Edit) -> None:
+def write(path: Path, out: Path, edit: Edit, follow_links: bool = False) -> None:
     """Lay out a folder of images after an edit: hard links to the same files, or copies on another file system.
 
     The list has a line for each image that was moved or dropped, and for every image where rows are marked.
     """
     root = training_root(path)
-    files = labelled_files(root, path)
+    files = labelled_files(root, path, follow_links)
     depth = len(root.relative_to(path).parts)
     cells = [label for _, label in files]
     spelling = Spelling(edit, cells, lambda name: name, _no_number)

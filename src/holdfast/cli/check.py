@@ -63,6 +63,7 @@ def check(
     keep_spelling: o.KeepSpelling = False,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
+    follow_links: o.FollowLinks = False,
     trust_pickle: o.TrustPickle = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -75,7 +76,7 @@ def check(
     o.set_threads(threads)
     found = look(
         data, label, test=test, task=task, missing_labels=missing.value, truth=truth, image_size=image_size,
-        skip_broken=skip_broken or None, trust_pickle=trust_pickle or None,
+        skip_broken=skip_broken or None, follow_links=follow_links or None, trust_pickle=trust_pickle or None,
         encoder=_encoder(net), features=features, model=None if model is None else own_code(model, "a model")(),
         progress=o.progress_bar("check", quiet, unit="steps"),
         encoding_bar=partial(o.encoding_bar, quiet), delimiter=delimiter, encoding=encoding, table=table,

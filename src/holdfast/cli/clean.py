@@ -35,6 +35,7 @@ def clean(
     ] = None,
     mark: Annotated[bool, typer.Option("--mark", help="Add columns with trust and suggestion.")] = False,
     force: o.Force = False,
+    follow_links: o.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Write the data of a run again, in its own format, with wrong labels corrected, dropped or marked.
@@ -46,7 +47,8 @@ def clean(
     from holdfast.clean.clean import clean as cleaned
     from holdfast.run import Run
 
-    done = cleaned(Run.records(run, trust=trust_code), out, correct=correct, drop=drop, mark=mark, force=force)
+    made = Run.records(run, trust=o.trusted(trust_code, follow_links))
+    done = cleaned(made, out, correct=correct, drop=drop, mark=mark, force=force)
     if len(done.pairs):
         o.console.print(_shown(done))
     for sentence in done.sentences:

@@ -66,6 +66,7 @@ def compare(
     missing: o.Drop = o.Missing.error,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
+    follow_links: o.FollowLinks = False,
     trust_pickle: o.TrustPickle = False,
     quiet: o.Quiet = False,
     config: OptionsFile = None,
@@ -87,7 +88,7 @@ def compare(
     net, encoder = o.net_and_encoder(net, plain=augment is True)
     rows, held_out = Source.at(
         data, test, 0, label=label, task=task, missing_labels=missing.value, image_size=image_size,
-        skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
+        skip_broken=skip_broken, follow_links=follow_links or None, trust_pickle=trust_pickle, encoder=encoder,
     ).load(partial(o.encoding_bar, quiet))  # fmt: skip
     o.say_encoder(rows)
     if held_out is None:

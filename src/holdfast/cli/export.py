@@ -35,6 +35,7 @@ def export(
     ] = To.csv,
     every: Annotated[bool, typer.Option("--all", help="All rows to label, not only the doubtful ones.")] = False,
     force: o.Force = False,
+    follow_links: o.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Write reviewed labels, or doubtful rows for the tools that people label with ([bold]import[/bold] takes them in).
@@ -47,7 +48,7 @@ def export(
     from holdfast.files import write_text
     from holdfast.run import Run
 
-    made = Run.records(run, trust=trust_code)
+    made = Run.records(run, trust=o.trusted(trust_code, follow_links))
     if to is To.csv:
         _labels(made, run, out, force)
         return

@@ -15,14 +15,18 @@ from holdfast.cli.settings import owned
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holdfast.config import RunConfig
     from holdfast.data.rows import Rows
     from holdfast.data.source import Source
     from holdfast.run import Run
 
 BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data",
-          "labels", "track"}  # fmt: skip
+          "labels", "track", "follow_links", "workers"}  # fmt: skip
 """Options that go together with --config."""
+LONG = 20_000
+"""Rows from which on it is said what training will take."""
 
 
 def fit(
@@ -110,6 +114,8 @@ def fit(
     keep_spelling: o.KeepSpelling = False,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
+    follow_links: o.FollowLinks = False,
+    workers: o.Workers = None,
     trust_pickle: o.TrustPickle = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -118,7 +124,7 @@ def fit(
     Example: [bold]holdfast fit people.csv --label income --out run/[/bold]
     """
     from holdfast.cluster import from_first, join
-    from holdfast.data.source import Source
+    from holdfast.data.source import Source, with_links
     from holdfast.evidence import caveats
     from holdfast.fit import fit as train
     from holdfast.methods.sample_selection import WithNoiseRate
@@ -142,7 +148,7 @@ def fit(
     if config is not None:
         _check_beside(ctx)
         made = _config_at(config)
-        source = _source_of(made, data, net, labels)
+        source = with_links(_source_of(made, data, net, labels), follow_links)
         rows, held_out = source.load(bar)
         how: dict[str, Any] = {
             "stop": remake(made.stop), "net": _net_of(made, net), "pretrained": made.pretrained, "epochs": made.epochs,
@@ -160,12 +166,14 @@ def fit(
             raise HoldfastError(f"--set stop.{settings['stop'][0]}: there is no stop rule; pass --stop with one")
         make = o.method_named(method, settings[method])
         net, encoder = o.net_and_encoder(net, plain=pretrained is not None or augment is True, tune=tune)
+        on_disk = from_first(lambda: _reading_before(out).get("on_disk")) if resume else None
         if resume and encoder == "auto":
             encoder = from_first(lambda: _encoder_before(out))
         source = Source.at(
             data, test, seed, labels, label=label, task=task, missing_labels=missing.value, truth=truth,
-            image_size=image_size, skip_broken=skip_broken, trust_pickle=trust_pickle, encoder=encoder,
-            features=features, tune=tune or None, delimiter=delimiter, encoding=encoding, table=table,
+            image_size=image_size, skip_broken=skip_broken, follow_links=follow_links or None,
+            trust_pickle=trust_pickle, encoder=encoder, features=features, tune=tune or None,
+            delimiter=delimiter, encoding=encoding, table=table, on_disk=on_disk,
             **o.of_labels(ignore, merge, keep_spelling),
         )  # fmt: skip
         rows, held_out = source.load(bar)
@@ -181,6 +189,8 @@ def fit(
         trainer, title = make(), method
     o.say_read(rows)
     o.say_encoder(rows)
+    where["workers"] = o.workers_for(rows, workers)
+    _say_forecast(rows, how, device)
     run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
     if place is not None and not place.first:
         return
@@ -220,15 +230,47 @@ def _config_at(path: Path) -> RunConfig:
         raise HoldfastError(f"{file} {error}") from None
 
 
-def _encoder_before(out: Path) -> str | None:
-    """What a run that goes on has read its data with, whatever is installed by now; "auto" where there is no run."""
-    from holdfast.encoders.named import runs_code
+def _reading_before(out: Path) -> dict[str, Any]:
+    """How a run that goes on has read its data; empty where there is no run."""
     from holdfast.run_folder import RunFolder
 
     if not (out / "run.json").exists():
-        return "auto"
+        return {}
     reading: dict[str, Any] = RunFolder(out).config().source.get("reading", {})
-    encoder = reading.get("encoder")
+    return reading
+
+
+def _say_forecast(rows: Rows, how: Mapping[str, Any], device: str) -> None:
+    """What a long training will take, before it begins."""
+    import torch
+
+    from holdfast.data.tune import tuned_in
+    from holdfast.forecast import forecast
+    from holdfast.networks import networks
+    from holdfast.usual import usual_for
+
+    if len(rows) < LONG or rows.unlabelled or tuned_in(rows.recipe) is not None:
+        return
+    usual = usual_for(rows)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    with torch.random.fork_rng(devices=[]):
+        net = networks(how["net"], 1, rows, how["pretrained"])[1][0]
+    found = forecast(
+        rows, net, epochs=how["epochs"] or usual.epochs_of(len(rows)), evidence=how["evidence"], device=device,
+        batch_size=how["batch_size"] or usual.batch_size(len(rows)),
+    )  # fmt: skip
+    if found.sentence:
+        o.console.print(found.sentence, highlight=False, soft_wrap=True)
+
+
+def _encoder_before(out: Path) -> str | None:
+    """What a run that goes on has read its data with, whatever is installed by now; "auto" where there is no run."""
+    from holdfast.encoders.named import runs_code
+
+    if not (out / "run.json").exists():
+        return "auto"
+    encoder: str | None = _reading_before(out).get("encoder")
     if encoder is not None and runs_code(encoder):
         raise HoldfastError(
             f"the run in {out} has read its data by code ({encoder}); pass --net {encoder} if you trust it"
@@ -285,10 +327,12 @@ def _summary(run: Run, rows: Rows, out: Path, metric: str) -> None:
 
 def _residual_summary(run: Run, rows: Rows, out: Path, which: str) -> None:
     """Mean absolute error in the units of the file, and the picture of what is missed."""
+    from holdfast.data.on_disk import OnDisk
     from holdfast.data.scale import unscaled
     from holdfast.plots import residuals
 
-    given, predicted = unscaled(rows.y, rows.recipe).numpy(), run.predict(o.as_array(rows.x))
+    given = unscaled(rows.y, rows.recipe).numpy()
+    predicted = run.predict(rows if isinstance(rows.x, OnDisk) else o.as_array(rows.x))
     error = abs(given - predicted).mean()
     residuals(predicted, given, out / "residuals.png", title=f"{which} rows, mean absolute error {error:.4g}")
     o.console.print(f"{which} MAE: {error:.4g}   picture: {out / 'residuals.png'}")

@@ -29,6 +29,7 @@ def noise(
     missing: o.Drop = o.Missing.error,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
+    follow_links: o.FollowLinks = False,
     trust_pickle: o.TrustPickle = False,
     config: OptionsFile = None,
 ) -> None:
@@ -45,7 +46,7 @@ def noise(
     check_out(data, out)
     rows, held_out = read(
         data, label=label, missing_labels=missing.value, image_size=image_size, skip_broken=skip_broken,
-        trust_pickle=trust_pickle,
+        follow_links=follow_links, trust_pickle=trust_pickle,
     )  # fmt: skip
     planted = kind or ("uninoise" if rows.classes is None else "symmetric")
     noisy = corrupted(rows, planted, rate, seed, **values_of(options))

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from holdfast.clean.files import PACKED, folder_aside, packed
+from holdfast.data.folders import SUFFIXES
 from holdfast.data.formats import Compression, FileFormat, Kind, detect, opened
-from holdfast.data.images import SUFFIXES
+from holdfast.data.kinds import kind_of
 from holdfast.data.load import load
-from holdfast.data.read import kind_of
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.files import written_aside

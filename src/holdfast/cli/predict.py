@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
+    from holdfast.data.on_disk import OnDisk
     from holdfast.run import Run
 
 ALL = "all"
@@ -37,6 +38,7 @@ def predict(
         typer.Option(help=f"Columns of a table to keep beside the predictions, such as id,name; {ALL}: every one."),
     ] = [],  # noqa: B006
     force: o.Force = False,
+    follow_links: o.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Predict rows with a trained run; the label column may be missing.
@@ -47,6 +49,7 @@ def predict(
 
     from holdfast.data import read_inputs
     from holdfast.data.formats import file_options
+    from holdfast.data.rows import shape_of
     from holdfast.run import Run
     from holdfast.spreadsheet import write_csv
 
@@ -58,9 +61,10 @@ def predict(
     bar = partial(o.bar_of, False)
     broken = bool(reading.get("skip_broken"))
     x, names = read_inputs(
-        data, trained.config.recipe, skip_broken=broken, features=features, progress=bar, **as_before
+        data, trained.config.recipe, skip_broken=broken, features=features, follow_links=follow_links,
+        progress=bar, **as_before
     )  # fmt: skip
-    found, trained_on = tuple(x.shape[1:]), trained.config.shape
+    found, trained_on = shape_of(x), trained.config.shape
     if found != trained_on:
         raise HoldfastError(f"{data} has inputs of shape {found}, but the run was trained on {trained_on}")
     rows = pd.DataFrame({"row": range(len(x)), **({} if names is None else {"name": names})})
@@ -77,7 +81,7 @@ def predict(
         o.console.print(f"{len(made)} predictions: {out}")
 
 
-def _predicted(trained: Run, x: Tensor, probabilities: bool) -> pd.DataFrame:
+def _predicted(trained: Run, x: Tensor | OnDisk, probabilities: bool) -> pd.DataFrame:
     """What is predicted of each row: a class with its probability, or numbers."""
     import pandas as pd
 

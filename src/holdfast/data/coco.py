@@ -14,6 +14,7 @@ import pandas as pd
 from torch import Tensor
 
 from holdfast.data import image_tables, images
+from holdfast.data.folders import SUFFIXES, TEST_FOLDERS, TRAIN_FOLDERS
 from holdfast.data.formats import Kind, detect, opened
 from holdfast.data.labels import Missing
 from holdfast.data.load import check_size
@@ -177,18 +178,18 @@ def _parts(folder: Path) -> Parts | None:
     own = _annotations_in(folder)
     if own is not None:
         return Parts(own)
-    splits = {name: _annotations_in(folder / name) for name in (*images.TRAIN_FOLDERS, *images.TEST_FOLDERS)}
+    splits = {name: _annotations_in(folder / name) for name in (*TRAIN_FOLDERS, *TEST_FOLDERS)}
     found = [(name, file) for name, file in splits.items() if file is not None]
     if not found:
         files = sorted((folder / "annotations").glob("instances_*.json"))
         found = [(_split(file), file) for file in files if _looks_so(file)]
     if len(found) < 2:
         return Parts(found[0][1]) if found else None
-    train = [file for name, file in found if name in images.TRAIN_FOLDERS]
+    train = [file for name, file in found if name in TRAIN_FOLDERS]
     if len(train) != 1:
         several = listed([file.relative_to(folder).as_posix() for _, file in found])
         raise HoldfastError(f"{folder} holds {several} and not one training set; pass the file that is meant")
-    ranked = sorted((images.TEST_FOLDERS.index(name), file) for name, file in found if name in images.TEST_FOLDERS)
+    ranked = sorted((TEST_FOLDERS.index(name), file) for name, file in found if name in TEST_FOLDERS)
     test = ranked[0][1] if ranked else None
     return Parts(train[0], test, tuple(file for _, file in found if file not in (train[0], test)))
 
@@ -264,7 +265,7 @@ def _images(document: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
     _check_ids(held, "image", source)
     for number, image in enumerate(held):
         name = image.get("file_name")
-        if not _is_word(name) or not str(name).strip().lower().endswith(images.SUFFIXES):
+        if not _is_word(name) or not str(name).strip().lower().endswith(SUFFIXES):
             raise HoldfastError(f"{source}: image {number} has the file_name {name!r}, which names no image file")
     return held
 

@@ -16,13 +16,18 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from holdfast.data import images, tables
+from holdfast.data.folders import is_inside
 from holdfast.data.formats import file_options
 from holdfast.data.labels import present
+from holdfast.data.large import LargeTable, large_table
 from holdfast.data.native import encoded_width
+from holdfast.data.on_disk import Mapped
 from holdfast.data.read import read
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 
+PART = 65_536
+"""Rows of a large table that are looked at together."""
 LONGEST = 640
 """Pixels on the long side of a picture; larger files are reduced."""
 PASSAGE = 4000
@@ -54,19 +59,20 @@ class Display:
         self._rows = rows
         self._recipe = rows.recipe
         again = frame is None and rows.recipe.get("kind") == "table" and bool(rows.source)
-        self._frame = _frame(rows) if again else frame
+        self._large = _large(rows) if again else None
+        self._frame = _frame(rows) if again and self._large is None else frame
         first = rows.x[0]
         shape = (first[0] if isinstance(first, (tuple, list)) else first).shape
         made = "encoder" in rows.recipe or "features" in rows.recipe
         self._pixels = _seen(rows) if made and rows.recipe.get("kind") == "image" else rows
         self.pictures = (len(shape) == 3 and shape[0] in (1, 3)) if self._pixels is rows else self._pixels is not None
         # Features of one's own are those of no column.
-        columns = self._frame is not None and "features" not in rows.recipe
+        columns = (self._frame is not None or self._large is not None) and "features" not in rows.recipe
         self._groups = _groups(rows) if columns else None
 
     @property
     def frame(self) -> pd.DataFrame | None:
-        """The table, a line for each row; None where the rows are no table."""
+        """The table, a line for each row; None where the rows are no table, or where it does not fit into memory."""
         return self._frame
 
     def png(self, row: int, longest: int = LONGEST) -> bytes:
@@ -83,17 +89,18 @@ class Display:
 
     def texts(self, row: int) -> list[tuple[str, str]]:
         """(column, passage) of each column of text."""
-        if self._frame is None:
+        line = self._line(row)
+        if line is None:
             return []
-        line = self._frame.iloc[row]
         named = [spec["name"] for spec in self._recipe["columns"] if spec["as"] == "text"]
         return [(name, _shown(line[name], PASSAGE)) for name in named]
 
     def fields(self, row: int, most: int = 40) -> list[Field]:
         """The other columns, those that set the row apart from its given label first."""
-        if self._frame is None or self._groups is None:
+        line = self._line(row)
+        if line is None or self._groups is None:
             return []
-        line, label = self._frame.iloc[row], self._groups.label[row]
+        label = self._groups.label[row]
         x = _input(self._rows, row).double().numpy()
         far = np.abs(x - self._groups.mean[label]) / self._groups.spread
         found, at = [], 0
@@ -107,6 +114,16 @@ class Display:
             at += wide
         return sorted(found, key=lambda field: -field.apart)[:most]
 
+    def _line(self, row: int) -> pd.Series[Any] | None:
+        """A row of the table; None where there is none."""
+        if self._large is not None:
+            return self._large.line(self._place(row))
+        return None if self._frame is None else self._frame.iloc[row]
+
+    def _place(self, row: int) -> int:
+        """Where a row of a large table lies in it."""
+        return cast(Mapped, self._rows.x).place(row)
+
     def _file(self, row: int) -> Path | None:
         """The image file of a row, where the data is a folder of such, or a table that names them."""
         source, names = self._rows.source, self._rows.names
@@ -116,6 +133,8 @@ class Display:
         if not place.is_dir() and "column" not in self._recipe:
             return None
         path = (place if place.is_dir() else place.parent) / names[row]
+        if place.is_dir() and not source["reading"].get("follow_links") and not is_inside(path, place.resolve()):
+            return None
         return path if path.is_file() else None
 
 
@@ -137,14 +156,36 @@ def _seen(rows: Rows) -> Rows | None:
 
 def _groups(rows: Rows) -> _Groups:
     """The usual features of each given label (of each quarter of the targets of a regression)."""
+    label = rows.y if rows.classes is not None else _quarter(rows.y[:, 0])
+    count = torch.bincount(label).clamp_min(1)
+    if isinstance(rows.x, Mapped):
+        return _groups_in_parts(rows.x, label, count)
     if not isinstance(rows.x, Tensor):
         raise HoldfastError("rows of a table are one tensor")
     x = rows.x
-    label = rows.y if rows.classes is not None else _quarter(rows.y[:, 0])
-    count = torch.bincount(label).clamp_min(1)
     mean = torch.zeros(len(count), x.shape[1], dtype=torch.float64).index_add_(0, label, x.double()) / count[:, None]
     spread = x.std(0).double().clamp_min(1e-3)
     return _Groups(label.numpy(), mean.numpy(), spread.numpy())
+
+
+def _groups_in_parts(x: Mapped, label: Tensor, count: Tensor) -> _Groups:
+    """The same of features that do not fit into memory."""
+    total = torch.zeros(len(count), x.shape[1], dtype=torch.float64)
+    squares = torch.zeros(x.shape[1], dtype=torch.float64)
+    for part in torch.arange(len(x)).split(PART):
+        some = x[part].double()
+        total.index_add_(0, label[part], some)
+        squares += some.square().sum(0)
+    spread = (squares / len(x) - (total.sum(0) / len(x)).square()).clamp_min(0).sqrt().clamp_min(1e-3)
+    return _Groups(label.numpy(), (total / count[:, None]).numpy(), spread.numpy())
+
+
+def _large(rows: Rows) -> LargeTable | None:
+    """The table of the rows where it does not fit into memory."""
+    if not isinstance(rows.x, Mapped):
+        return None
+    parts = large_table(Path(rows.source["path"]), on_disk=True)
+    return None if parts is None else parts.rows
 
 
 def _quarter(values: Tensor) -> Tensor:

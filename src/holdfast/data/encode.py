@@ -194,11 +194,14 @@ def items(x: Any, recipe: Mapping[str, Any]) -> Items:
     """Pictures in memory or in files, as the cache takes them."""
     if isinstance(x, images.Pictures):
         shape = f"{recipe['size']} {recipe['channels']} {recipe.get('crop', False)}".encode()
-        digests = [hashlib.sha256(shape + _bytes(source)).digest() for source in x.sources]
-        names = [str(source) if isinstance(source, Path) else f"image {i}" for i, source in enumerate(x.sources)]
+        sources = x.sources
+        digests = [hashlib.sha256(shape + _bytes(source)).digest() for source in sources]
 
         def load(rows: Sequence[int]) -> Tensor:
-            return images.decode([x.sources[i] for i in rows], [names[i] for i in rows], recipe, False)[0]
+            some = [sources[i] for i in rows]
+            named = zip(rows, some, strict=True)
+            names = [str(source) if isinstance(source, Path) else f"image {i}" for i, source in named]
+            return images.decode(some, names, recipe, False)[0]
 
         return Items(digests, [1] * len(digests), load)
     pixels = x.numpy()

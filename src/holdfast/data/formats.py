@@ -21,6 +21,7 @@ from io import StringIO
 from pathlib import Path
 from typing import IO, Any, cast
 
+from holdfast.data.parquet_folder import parquet_files
 from holdfast.errors import HoldfastError
 
 
@@ -32,6 +33,7 @@ class Kind(Enum):
     JSON_LINES = "JSON Lines"
     JSON = "JSON"
     PARQUET = "Parquet"
+    PARQUET_FOLDER = "folder of Parquet files"
     FEATHER = "Feather"
     SQLITE = "SQLite"
     HUGGING_FACE = "Hugging Face dataset"
@@ -168,6 +170,8 @@ def detect(
         encoding = _known_codec(encoding)
     if is_hugging_face(path):
         return FileFormat(Kind.HUGGING_FACE)
+    if parquet_files(path):
+        return FileFormat(Kind.PARQUET_FOLDER)
     compression, member = _compression(path)
     packed = FileFormat(Kind.CSV, compression, member=member)
     suffix = _suffix(path, packed)

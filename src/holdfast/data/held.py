@@ -16,6 +16,7 @@ from holdfast.data.datasets import batch_size_of, inputs_alone, labelled, unwrap
 from holdfast.data.frame_rows import Columns as Columns
 from holdfast.data.frame_rows import further_of_frame, inputs_of_frame, rows_of_frame
 from holdfast.data.frames import as_frame, dense, is_sparse, labelled_frame
+from holdfast.data.on_disk import OnDisk
 from holdfast.data.read import read, read_inputs
 from holdfast.data.rows import Rows, as_rows
 from holdfast.data.scale import scaled_targets
@@ -94,6 +95,8 @@ def held_inputs(x: Any, recipe: Mapping[str, Any]) -> Tensor | Dataset[Any]:
     x = unwrapped(x)
     if isinstance(x, Rows):
         return x.x
+    if isinstance(x, OnDisk):
+        return x
     if isinstance(x, str | os.PathLike):
         return read_inputs(x, recipe)[0]
     if "label" in recipe:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from holdfast.data import images, tables
+from holdfast.data.folders import SUFFIXES
 from holdfast.data.labels import Missing, Task, present, rows_text
 from holdfast.data.rows import Rows
 from holdfast.data.summary import ColumnRead, ReadAs
@@ -75,7 +76,7 @@ def build(
 
     Parameters
     ----------
-    column: that of the pictures; see ``tables.build`` and ``images.read`` for the others.
+    column: that of the pictures; see ``tables.build`` and ``image_folders.read`` for the others.
     """
     label, truth = tables.label_columns(frame, source, label, truth, recipe)
     kept = present(frame[label], f"column {label!r}", missing)
@@ -149,6 +150,6 @@ def _source(value: object, folder: Path) -> Path | bytes | None:
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):
         return value if value.startswith(_BEGINNINGS) else None
-    if isinstance(value, str) and value.strip().lower().endswith(images.SUFFIXES):
+    if isinstance(value, str) and value.strip().lower().endswith(SUFFIXES):
         return folder / value.strip().replace("\\", "/")
     return None

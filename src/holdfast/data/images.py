@@ -1,116 +1,44 @@
-"""Images: folders with one subfolder per class, and pictures decoded from files or bytes."""
+"""Images: decoded from files or bytes, at once or as batches need them."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
-from torch.utils.data import Dataset
 
-from holdfast.data.hygiene import class_warnings
-from holdfast.data.labels import class_numbers
-from holdfast.data.rows import Rows
-from holdfast.data.summary import class_counts, listed, summary_of
+from holdfast.data.on_disk import KeptPixels, OnDisk
+from holdfast.data.summary import listed
+from holdfast.encoders.cache import cache_folder
 from holdfast.encoders.named import picture_encoder
 from holdfast.errors import HoldfastError
+from holdfast.memory import SMALL
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 LONGEST_SIDE = 64
 LONGEST_ENCODED = 256
 """Of pictures that a pre-trained network is to see: no less than the sides that it takes."""
-TRAIN_FOLDERS = ("train", "training")
-TEST_FOLDERS = ("test", "testing", "val", "valid", "validation")
-"""Folders of test images, the one that is used first."""
-
 # Pillow would also hand PostScript to an interpreter outside this process.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 _GREY = {"1", "L", "LA", "La", "I", "F"}
 _BATCH = 64
 _THREADS = min(8, os.cpu_count() or 1)
+LOOK_AT_ALL, LOOK_AT = 50_000, 5_000
+"""Images up to which the size of each is looked at before one is chosen; of more, so many spread over all of them."""
 
 Size = int | tuple[int, int]
 T = TypeVar("T")
-
-
-def read(
-    folder: Path,
-    *,
-    recipe: Mapping[str, Any] | None = None,
-    skip_broken: bool = False,
-    image_size: Size | None = None,
-    encoder: str | None = None,
-) -> tuple[Rows, Rows | None]:
-    """The images of a folder whose subfolders are classes, or that holds `train` and `test` (or `val`) so.
-
-    Images become (N, C, H, W) bytes of one size, stretched where their sides differ. Grey if all training
-    images are, else RGB. Rows are sorted by file name, which is also the name of the row.
-
-    Parameters
-    ----------
-    recipe: size, channels and classes of an earlier reading, to be used again.
-    skip_broken: leave out images that cannot be decoded instead of giving up.
-    image_size: a side or (height, width); by default the most common size of the training images, reduced to
-        64 pixels on its long side if it is larger.
-    encoder: of a pre-trained network that is to see them, or "auto"; then they are not decoded yet, and keep the size
-        that it takes.
-    """
-    train_root, test_root = _splits(folder)
-    train = labelled_files(train_root, folder)
-    if recipe is None:
-        recipe = _recipe([folder / name for name, _ in train], train, image_size, skip_broken, encoder)
-    rows = _rows(folder, train, recipe, skip_broken)
-    skipped = skipped_text([name for name, _ in train], rows.names or ())
-    warnings = class_warnings(dict(class_counts(rows.y, rows.classes)))
-    found = _found(folder, train_root, test_root)
-    rows = replace(rows, summary=summary_of(found, rows.y, rows.classes, skipped, warnings))
-    if test_root is None:
-        return rows, None
-    return rows, _rows(folder, labelled_files(test_root, folder), recipe, skip_broken)
-
-
-def read_inputs(
-    path: Path, recipe: Mapping[str, Any], skip_broken: bool = False
-) -> tuple[Tensor | Pictures, tuple[str, ...]]:
-    """One image file, or all images of a folder (of its test set if it has one), and their names."""
-    if path.is_dir():
-        _, test_root = _splits(path)
-        files = _files(test_root or path)
-        names = [file.relative_to(path).as_posix() for file in files]
-    else:
-        files, names = [path], [path.name]
-    if not files:
-        raise HoldfastError(f"{path} holds no images ({', '.join(SUFFIXES)})")
-    x, kept = pictures(files, [str(file) for file in files], recipe, skip_broken)
-    return x, tuple(names[i] for i in kept)
-
-
-def training_root(folder: Path) -> Path:
-    """The folder whose subfolders are the training classes: the folder itself, or its `train`."""
-    return _splits(folder)[0]
-
-
-def labelled_files(root: Path, folder: Path) -> list[tuple[str, str]]:
-    """(path relative to the folder, class) of each image below a root of classes, in the order of the rows."""
-    found = [(file.relative_to(folder).as_posix(), sub.name) for sub in _subfolders(root) for file in _files(sub)]
-    if found:
-        return found
-    if _images_in(root):
-        raise HoldfastError(f"{root} holds images but no subfolders; sort them into one folder per class")
-    raise HoldfastError(f"{root} holds no images in subfolders ({', '.join(SUFFIXES)})")
 
 
 def skipped_text(names: Sequence[str], kept: Sequence[int] | Sequence[str]) -> list[str]:
@@ -149,40 +77,107 @@ def sides(image_size: Size) -> list[int]:
     return size
 
 
-class Pictures(Dataset[Tensor]):
-    """Images that are decoded each time they are asked for, so that memory holds a batch and never all.
+class Some(Sequence[Path | bytes]):
+    """Some of many sources, each asked for when it is."""
+
+    def __init__(self, sources: Sequence[Path | bytes], index: Tensor) -> None:
+        self._sources, self._index = sources, index
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __getitem__(self, i: int) -> Path | bytes:  # type: ignore[override]
+        return self._sources[int(self._index[i])]
+
+
+class Pictures(OnDisk):
+    """Images that are decoded when they are asked for, so that memory holds a batch and never all.
 
     Parameters
     ----------
     sources: files, or the bytes of such.
     recipe: size and channels, as ``decode`` takes them.
+    digest: of what tells these images from others; empty where nothing does.
+    kept: where their pixels are kept once they have been decoded; None: nowhere.
 
     Shapes
     ------
     Item i is (C, H, W) bytes.
     """
 
-    def __init__(self, sources: Sequence[Path | bytes], recipe: Mapping[str, Any]) -> None:
-        self.sources = list(sources)
-        self.recipe = dict(recipe)
+    def __init__(
+        self,
+        sources: Sequence[Path | bytes],
+        recipe: Mapping[str, Any],
+        digest: bytes = b"",
+        kept: KeptPixels | None = None,
+    ) -> None:
+        super().__init__(len(sources), digest)
+        self._sources, self.recipe, self._kept = sources, dict(recipe), kept
 
-    def __len__(self) -> int:
-        return len(self.sources)
+    @property
+    def sources(self) -> Sequence[Path | bytes]:
+        return self._sources if self.index is None else Some(self._sources, self.index)
 
     def __getitem__(self, i: int) -> Tensor:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", Image.DecompressionBombWarning)
-                return torch.from_numpy(_pixels(self.sources[i], self.recipe))
-        except Exception as error:
-            source = self.sources[i]
-            named = str(source) if isinstance(source, Path) else f"image {i}"
-            raise HoldfastError(f"{named} {trouble(error)}; mend it or pass --skip-broken") from None
+        return self.__getitems__([i])[0]
+
+    def __getitems__(self, rows: Sequence[int]) -> list[Tensor]:
+        """What a loader asks for: several at once, decoded side by side."""
+        places = [self.place(row) for row in rows]
+        found = [None if self._kept is None else self._kept.get(place) for place in places]
+        gone = [k for k, pixels in enumerate(found) if pixels is None]
+        if gone:
+            sources = [self._sources[places[k]] for k in gone]
+            names = [_called(self._sources, places[k]) for k in gone]
+            decoded, _ = _each(lambda source: _pixels(source, self.recipe), sources, names, skip_broken=False)
+            for k, pixels in zip(gone, decoded, strict=True):
+                found[k] = pixels
+                if self._kept is not None:
+                    self._kept.put(places[k], pixels)
+        return [torch.from_numpy(pixels) for pixels in found if pixels is not None]
+
+
+class Places(Protocol):
+    """Where pictures lie, in a folder or in archives."""
+
+    folder: Path
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, i: int) -> Path | bytes: ...
+
+    def called(self, i: int) -> str: ...
+
+    def digests(self) -> tuple[bytes, bytes]: ...
+
+
+def folder_pictures(
+    files: Places, recipe: Mapping[str, Any], skip_broken: bool, on_disk: bool | None = None
+) -> tuple[Tensor | Pictures, list[int] | None]:
+    """Images of a folder, in memory where they are few, and the places of those that are whole; None: all of them.
+
+    Parameters
+    ----------
+    on_disk: leave them there; by default where they are many.
+    """
+    shape = (recipe["channels"], *recipe["size"])
+    large = len(files) * int(np.prod(shape)) > SMALL if on_disk is None else on_disk
+    if "encoder" in recipe or not large:
+        return pictures(files, [files.called(i) for i in range(len(files))], recipe, skip_broken)
+    digest, changed = files.digests()
+    key = hashlib.sha256(f"{files.folder.absolute()} {shape} {recipe.get('crop', False)}".encode() + changed)
+    kept = KeptPixels(cache_folder() / "pixels" / key.hexdigest()[:32], len(files), shape)
+    x = Pictures(files, recipe, digest, kept if kept.fits else None)
+    if not skip_broken:
+        return x, None
+    good = whole(files, recipe)
+    return (x, None) if len(good) == len(files) else (x.take(torch.tensor(good)), good)
 
 
 def whole(sources: Sequence[Path | bytes], recipe: Mapping[str, Any]) -> list[int]:
     """The places of the images that can be decoded; each is decoded once and forgotten."""
-    names = [str(source) if isinstance(source, Path) else f"image {i}" for i, source in enumerate(sources)]
+    names = [_called(sources, i) for i in range(len(sources))]
     return _each(lambda source: bool(_pixels(source, recipe).size), sources, names, skip_broken=True)[1]
 
 
@@ -193,7 +188,8 @@ def pictures(
     if "encoder" not in recipe:
         return decode(sources, names, recipe, skip_broken)
     kept = whole(sources, recipe) if skip_broken else list(range(len(sources)))
-    return Pictures([sources[i] for i in kept], recipe), kept
+    x = Pictures(sources, recipe)
+    return (x if len(kept) == len(sources) else x.take(torch.tensor(kept))), kept
 
 
 def decode(
@@ -202,6 +198,20 @@ def decode(
     """Images as (N, C, H, W) bytes, and the places in `sources` of those that could be decoded."""
     pixels, kept = _each(lambda source: _pixels(source, recipe), sources, names, skip_broken)
     return torch.from_numpy(np.stack(pixels)), kept
+
+
+def _called(sources: Any, i: int) -> str:
+    """What errors call a picture."""
+    if hasattr(sources, "called"):
+        return str(sources.called(i))
+    return str(sources[i]) if isinstance(sources[i], Path) else f"image {i}"
+
+
+def some_of(count: int) -> list[int]:
+    """The places of the pictures whose sizes are looked at, of so many: all, or some spread over them."""
+    if count <= LOOK_AT_ALL:
+        return list(range(count))
+    return [int(i) for i in np.linspace(0, count - 1, LOOK_AT)]
 
 
 def _each(
@@ -220,12 +230,12 @@ def _each(
             return None, trouble(error)
 
     # Tiny images cost less than handing each to a thread would.
-    batches = [sources[i : i + _BATCH] for i in range(0, len(sources), _BATCH)]
+    batches = (range(i, min(i + _BATCH, len(sources))) for i in range(0, len(sources), _BATCH))
     results: list[T] = []
     kept: list[int] = []
     with warnings.catch_warnings(), ThreadPoolExecutor(_THREADS) as pool:
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        done = pool.map(lambda batch: [attempt(source) for source in batch], batches)
+        done = pool.map(lambda batch: [attempt(sources[i]) for i in batch], batches)
         for i, (result, problem) in enumerate(chain.from_iterable(done)):
             if result is not None:
                 results.append(result)
@@ -290,62 +300,3 @@ def _plain(image: Image.Image) -> Image.Image:
     if image.mode == "I" or image.mode.startswith("I;16"):
         return Image.fromarray((np.asarray(image) // 256).clip(0, 255).astype(np.uint8))
     return image
-
-
-def _splits(folder: Path) -> tuple[Path, Path | None]:
-    """The folders of the training and of the test classes."""
-    train = next((folder / name for name in TRAIN_FOLDERS if (folder / name).is_dir()), None)
-    # A class may be called 'train' too; then its folder holds images.
-    if train is None or not _subfolders(train) or _images_in(train):
-        return folder, None
-    found = [folder / name for name in TEST_FOLDERS if (folder / name).is_dir()]
-    return train, found[0] if found else None
-
-
-def _found(folder: Path, train: Path, test: Path | None) -> str:
-    """What a folder of images is, in plain words, and which of its parts are left alone."""
-    if train == folder:
-        return "folder of images"
-    others = [sub.name for sub in _subfolders(folder) if sub not in (train, test)]
-    parts = [f"rows of {train.name}/", *([] if test is None else [f"test rows of {test.name}/"])]
-    return ", ".join(["folder of images", *parts, *([f"left out: {listed(others)}"] if others else [])])
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-
-
-def _is_image(name: str) -> bool:
-    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
-
-
-def _images_in(folder: Path) -> list[str]:
-    return [entry.name for entry in folder.iterdir() if _is_image(entry.name)]
-
-
-def _files(folder: Path) -> list[Path]:
-    """All images below a folder, sorted by their paths."""
-    found = [Path(at, name) for at, _, names in os.walk(folder) for name in names if _is_image(name)]
-    return sorted(file for file in found if not any(p.startswith(".") for p in file.relative_to(folder).parts))
-
-
-def _recipe(
-    files: list[Path],
-    train: list[tuple[str, str]],
-    image_size: Size | None,
-    skip_broken: bool,
-    encoder: str | None,
-) -> dict[str, Any]:
-    classes, _ = class_numbers({"the folder": pd.Series([label for _, label in train], dtype=object)})
-    seen = measure(files, [str(file) for file in files], image_size, skip_broken, encoder)
-    return {**seen, "classes": list(classes)}
-
-
-def _rows(folder: Path, found: list[tuple[str, str]], recipe: Mapping[str, Any], skip_broken: bool) -> Rows:
-    files = [folder / name for name, _ in found]
-    labels = pd.Series([label for _, label in found], dtype=object)
-    classes, numbers = class_numbers({str(folder): labels}, classes=recipe["classes"])
-    x, kept = pictures(files, [str(file) for file in files], recipe, skip_broken)
-    names = tuple(found[i][0] for i in kept)
-    place = torch.tensor(kept) if len(kept) < len(found) else None
-    return Rows(x, numbers[str(folder)][kept], classes, names, recipe=recipe, place=place)

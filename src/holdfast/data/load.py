@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import IO, Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 
-from holdfast.data import database
+from holdfast.data import database, parquet_folder
 from holdfast.data.formats import Compression, FileFormat, Kind, detect, opened
 from holdfast.errors import HoldfastError
 from holdfast.memory import check_fits, check_unpacked
@@ -23,6 +24,8 @@ GROWS = 4
 """Times the size of its text that a table takes in memory."""
 WORD = 56
 """Bytes that a word of a table takes in memory at least, beside its place."""
+INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas calls an index without a name."""
 MISSING = ["?"]
 """What counts as missing in a CSV file besides what pandas takes for missing."""
 
@@ -56,6 +59,8 @@ def load_table(
     found = detect(path, delimiter, encoding, table)
     if found.kind is Kind.HUGGING_FACE:
         return _hugging_face(path)
+    if found.kind is Kind.PARQUET_FOLDER:
+        return _parquet_folder(path)
     try:
         frame, aside = _frame(path, found)
     except HoldfastError:
@@ -206,8 +211,8 @@ def _names(row: dict[str, Any]) -> str:
     return ", ".join(list(row)[:3]) + (", ..." if len(row) > 3 else "")
 
 
-def _hugging_face(path: Path) -> Table:
-    """What ``save_to_disk`` wrote: numbered classes by their names, pictures as the bytes of their files."""
+def hugging_face_parts(path: Path) -> tuple[Any, Any, str]:
+    """What ``save_to_disk`` wrote, mapped into memory: rows, test rows if there are any, and what it is."""
     try:
         from datasets import DatasetDict, load_from_disk  # only this format needs it
     except ImportError:
@@ -217,7 +222,7 @@ def _hugging_face(path: Path) -> Table:
     except Exception as error:  # whatever its files make the library raise
         raise HoldfastError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
     if not isinstance(held, DatasetDict):
-        return Table(checked(plain_columns(held), str(path)), None, Kind.HUGGING_FACE.value)
+        return held, None, Kind.HUGGING_FACE.value
     if not held:
         raise HoldfastError(f"{path} holds no rows")
     train = "train" if "train" in held else next(iter(held))
@@ -225,11 +230,24 @@ def _hugging_face(path: Path) -> Table:
     others = [name for name in held if name not in (train, test)]
     parts = [f"rows of {train!r}", *([f"test rows of {test!r}"] if test else [])]
     left = f", left out: {', '.join(map(repr, others))}" if others else ""
-    return Table(
-        checked(plain_columns(held[train]), str(path)),
-        None if test is None else checked(plain_columns(held[test]), f"{path}: {test}"),
-        f"{Kind.HUGGING_FACE.value}, {', '.join(parts)}{left}",
-    )
+    found = f"{Kind.HUGGING_FACE.value}, {', '.join(parts)}{left}"
+    return held[train], None if test is None else held[test], found
+
+
+def _hugging_face(path: Path) -> Table:
+    """Numbered classes by their names, pictures as the bytes of their files."""
+    train, test, found = hugging_face_parts(path)
+    further = None if test is None else checked(plain_columns(test), f"{path}: test")
+    return Table(checked(plain_columns(train), str(path)), further, found)
+
+
+def _parquet_folder(path: Path) -> Table:
+    data = parquet_folder.dataset(path)
+    size = parquet_folder.unpacked(data) + 8 * data.count_rows() * len(data.schema)
+    check_fits(size, sum(Path(file).stat().st_size for file in data.files), path)
+    frame: pd.DataFrame = data.to_table().to_pandas(ignore_metadata=True)
+    saved = [name for name in frame if INDEX.fullmatch(name)]
+    return Table(checked(frame.drop(columns=saved), str(path)), None, Kind.PARQUET_FOLDER.value)
 
 
 def plain_columns(held: Any) -> pd.DataFrame:

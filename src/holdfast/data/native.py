@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from holdfast.data.rows import Rows
 
@@ -14,9 +15,12 @@ from holdfast.data.rows import Rows
 def native_columns(rows: Rows) -> tuple[NDArray[np.float32], NDArray[np.bool_]] | None:
     """(N, d) numbers with NaN for gaps and numbered categories, and which columns are categories.
 
-    Columns of texts and vectors are left out; None where rows are of no table, or where it has no other columns.
+    Columns of texts and vectors are left out; None where rows are of no table, or where it has no other columns, or
+    does not fit into memory.
     """
     if rows.recipe.get("kind") != "table" or "features" in rows.recipe:
+        return None
+    if not isinstance(rows.x, Tensor):
         return None
     encoded = np.asarray(rows.x)
     fitted: Sequence[Mapping[str, Any]] = rows.recipe["columns"]

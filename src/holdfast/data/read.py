@@ -12,24 +12,34 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from holdfast.data import arrays, celeba, cifar, coco, image_tables, images, mnist, pickles, tables, webvision
+from holdfast.data import (
+    arrays,
+    celeba,
+    cifar,
+    coco,
+    image_folders,
+    image_tables,
+    images,
+    large_rows,
+    mnist,
+    pickles,
+    shards,
+    tables,
+    webvision,
+)
 from holdfast.data.encode import encode_inputs, encode_pictures
-from holdfast.data.formats import SEVERAL, SUFFIXES, NoTable, detect, is_hugging_face
+from holdfast.data.formats import SEVERAL, detect
+from holdfast.data.kinds import kind_of
 from holdfast.data.labels import Missing, Task
+from holdfast.data.large import large_table
 from holdfast.data.load import Table, load_table
+from holdfast.data.on_disk import OnDisk
 from holdfast.data.own_features import further, in_place_of_inputs
 from holdfast.data.rows import Rows
 from holdfast.data.summary import summary_of
 from holdfast.data.tune import encoder_to_tune, raw_inputs, to_tune, tuned_in
 from holdfast.errors import HoldfastError
 from holdfast.progress import MakeProgress, silent
-
-UNDERSTOOD = (
-    "tables (.csv, .tsv, .xlsx, .json, .jsonl, .parquet, .feather, also as .gz, .bz2 or .zip; an SQLite database; a "
-    "folder of a Hugging Face dataset), arrays (.npz), a folder of images with one subfolder per class, COCO "
-    "annotations, a folder of "
-    "MNIST idx files, a folder of CIFAR-10 or CIFAR-100 python batches, a folder of CelebA or of WebVision"
-)
 
 
 def read(
@@ -52,6 +62,8 @@ def read(
     ignore: Sequence[str] = (),
     merge: Mapping[str, str] | None = None,
     keep_spelling: bool = False,
+    follow_links: bool = False,
+    on_disk: bool | None = None,
     progress: MakeProgress = silent,
 ) -> tuple[Rows, Rows | None]:
     """The training rows at a path, and the test rows where the source itself ships some.
@@ -66,7 +78,7 @@ def read(
     missing_labels: what to do with rows that have no label.
     skip_broken: leave out images that cannot be decoded.
     trust_pickle: read .pkl, .pickle, .pt and .pth files, which may run any code.
-    image_size: side or (height, width) of images read from files; see `images.read` for the default.
+    image_size: side or (height, width) of images read from files; see ``image_folders.read`` for the default.
     encoder: a pre-trained network that makes features of text columns or of images: a name of
         ``holdfast.encoders.encoder_named``, or "auto" for the usual one if it is installed. A recipe decides by itself.
     features: a .npy file of numbers that are learned from instead, a row for each row of the data; then test rows that
@@ -78,6 +90,9 @@ def read(
     ignore: columns of a table that are not learned from.
     merge: labels of a table by the classes that they belong to, such as ``{"catt": "cat"}``.
     keep_spelling: labels of a table that differ by case or white space alone stay classes of their own.
+    follow_links: read what links lead to outside of a folder of images.
+    on_disk: leave inputs on disk until a batch asks for them, where the source can (docs/formats.md); by default
+        where they are many.
     progress: makes the bar of the encoding.
     """
     _check_choice("task", task, (None, *get_args(Task)))
@@ -97,6 +112,16 @@ def read(
             raise HoldfastError(f"{features} has no features of {found}; pass --test with a share to hold out")
         encoder = None
     options = {"skip_broken": skip_broken, "image_size": image_size}
+    if follow_links and kind not in ("images", "image"):
+        raise HoldfastError(f"{found} is no folder of images, so no links in it are followed; leave --follow-links out")
+    large = large_table(found, on_disk) if kind == "table" and features is None else None
+    if large is not None:
+        if tune:
+            raise HoldfastError(f"{found} does not fit into memory, as it must for --tune; leave it out, or take less")
+        return large_rows.read(
+            large, progress, label=label, truth=truth, task=task, recipe=recipe, missing=missing_labels,
+            encoder=encoder, ignore=ignore, merge=merge, keep_spelling=keep_spelling,
+        )  # fmt: skip
     if kind == "table":
         loaded = load_table(found, delimiter, encoding, table)
         labels = {
@@ -120,7 +145,8 @@ def read(
     else:
         if encoder == "auto" and kind in ("celeba", "webvision"):
             encoder = None  # they come with a protocol of their own
-        rows, test = _arrays(found, kind, recipe, task, missing_labels, trust_pickle, encoder, options)
+        lying = {"follow_links": follow_links, "on_disk": on_disk}
+        rows, test = _arrays(found, kind, label, recipe, task, missing_labels, trust_pickle, encoder, options, lying)
     if rows.summary is None:
         rows = replace(rows, summary=summary_of(f"files of {kind}", rows.y, rows.classes))
     if features is not None:
@@ -184,16 +210,22 @@ def _of_image_table(path: Path, table: Table, column: str, **options: Any) -> tu
 def _arrays(
     found: Path,
     kind: str,
+    label: str | None,
     recipe: Mapping[str, Any] | None,
     task: Task | None,
     missing: Missing,
     trust_pickle: bool,
     encoder: str | None,
     options: Mapping[str, Any],
+    lying: Mapping[str, Any],
 ) -> tuple[Rows, Rows | None]:
     """Rows of anything but a table, images as they are."""
+    if kind == "shards":
+        return shards.read(
+            found, label=label, recipe=recipe, missing=missing, encoder=encoder, on_disk=lying["on_disk"], **options
+        )
     if kind == "images":
-        return images.read(found, recipe=recipe, encoder=encoder, **options)
+        return image_folders.read(found, recipe=recipe, encoder=encoder, **options, **lying)
     if kind == "mnist":
         return mnist.read(found, recipe=recipe)
     if kind == "cifar":
@@ -225,14 +257,18 @@ def read_inputs(
     delimiter: str | None = None,
     encoding: str | None = None,
     table: str | None = None,
+    follow_links: bool = False,
     progress: MakeProgress = silent,
-) -> tuple[Tensor, tuple[str, ...] | None]:
+) -> tuple[Tensor | OnDisk, tuple[str, ...] | None]:
     """Inputs to predict on, prepared by a recipe, and the names of the rows; labels are not needed.
 
     Of a source that ships a test set, the test set is read.
     """
     found = Path(path)
     kind = kind_of(found)
+    large = large_table(found, None) if kind == "table" and recipe.get("kind") == "table" else None
+    if large is not None and features is None and tuned_in(recipe) is None:
+        return large_rows.inputs(large.test or large.rows, recipe, progress)
     frame = _further_frame(found, delimiter, encoding, table) if kind == "table" else None
     _check_recipe(kind, found, recipe)
     if features is not None and "features" not in recipe:
@@ -241,7 +277,7 @@ def read_inputs(
         if frame is not None:
             count, names = len(frame), tables.row_names(frame, recipe["names"])
         else:
-            held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle)
+            held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle, follow_links)
             count = len(held)
         return further(None if features is None else Path(features), recipe["features"], count, found), names
     if frame is not None and recipe["kind"] == "table":
@@ -250,12 +286,12 @@ def read_inputs(
         if frame is not None:
             held, names = image_tables.inputs(frame, found.parent, recipe, skip_broken)
         else:
-            held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle)
+            held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle, follow_links)
         if tuned_in(recipe) is not None:
             x = raw_inputs(held, recipe)
         else:
-            x = held if isinstance(held, Tensor) and "encoder" not in recipe else encode_inputs(held, recipe, progress)
-    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+            x = held if "encoder" not in recipe else encode_inputs(held, recipe, progress)
+    if isinstance(x, Tensor) and x.is_floating_point() and not bool(torch.isfinite(x).all()):
         raise HoldfastError(f"{found} holds NaN or infinite features; fill them in or drop those rows")
     return x, names
 
@@ -266,7 +302,7 @@ def _further_frame(path: Path, *options: str | None) -> pd.DataFrame:
 
 
 def _inputs(
-    path: Path, kind: str, recipe: Mapping[str, Any], skip_broken: bool, trust_pickle: bool
+    path: Path, kind: str, recipe: Mapping[str, Any], skip_broken: bool, trust_pickle: bool, follow_links: bool
 ) -> tuple[Tensor | images.Pictures, tuple[str, ...] | None]:
     if kind == "mnist":
         return mnist.read_inputs(path, recipe)
@@ -276,51 +312,14 @@ def _inputs(
         return celeba.read_inputs(path, recipe, skip_broken)
     if kind == "webvision":
         return webvision.read_inputs(path, recipe, skip_broken)
+    if kind == "shards":
+        return shards.read_inputs(path, recipe, skip_broken)
     if kind == "coco":
         return coco.read_inputs(path, recipe, skip_broken)
     if kind in ("images", "image"):
-        return images.read_inputs(path, recipe, skip_broken)
+        return image_folders.read_inputs(path, recipe, skip_broken, follow_links)
     named = arrays.load(path) if kind == "npz" else pickles.load(path, trust_pickle=trust_pickle)
     return arrays.inputs_of(named, str(path), recipe, skip_broken)
-
-
-def kind_of(path: Path) -> str:
-    """What is found at a path, by its name and, for a folder, by the names in it."""
-    try:
-        if path.is_dir():
-            list(path.iterdir())
-            if is_hugging_face(path):
-                return "table"
-            known = {
-                "mnist": mnist.is_mnist,
-                "cifar": cifar.is_cifar,
-                "celeba": celeba.is_celeba,
-                "webvision": webvision.is_webvision,
-                "coco": coco.is_coco,
-            }
-            return next((kind for kind, found in known.items() if found(path)), "images")
-        with path.open("rb"):
-            pass
-    except FileNotFoundError:
-        raise HoldfastError(f"{path} does not exist") from None
-    except OSError as error:
-        raise HoldfastError(f"{path} cannot be read: {error.strerror}") from None
-    if ".json" in path.name.lower() and coco.is_coco(path):
-        return "coco"
-    suffixes = {
-        "table": SUFFIXES,
-        "npz": (".npz",),
-        "pickle": pickles.SUFFIXES,
-        "image": images.SUFFIXES,
-    }
-    for kind, endings in suffixes.items():
-        if path.name.lower().endswith(endings):
-            return kind
-    try:
-        detect(path)
-    except NoTable:
-        raise HoldfastError(f"{path} is of no kind that can be read; understood are {UNDERSTOOD}") from None
-    return "table"
 
 
 def _check_choice(option: str, value: object, choices: tuple[object, ...]) -> None:
@@ -344,9 +343,9 @@ def _check_options(
     kind: str, path: Path, column: str | None, task: Task | None, image_size: images.Size | None
 ) -> None:
     """Options that the source cannot heed are refused rather than ignored."""
-    if column is not None and kind != "table":
+    if column is not None and kind not in ("table", "shards"):
         raise HoldfastError(f"{path} has no columns, so none is named {column!r}; name columns for tables only")
-    if task == "regression" and kind in ("images", "mnist", "cifar", "webvision", "coco"):
+    if task == "regression" and kind in ("images", "mnist", "cifar", "webvision", "coco", "shards"):
         raise HoldfastError(f"{path} holds classes, not numbers to regress on; leave --task out")
     if task == "classification" and kind == "celeba":
         raise HoldfastError(f"{path} holds landmarks to regress on, not classes; leave --task out")

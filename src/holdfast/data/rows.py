@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from holdfast.data.labels import floats_are_targets
+from holdfast.data.on_disk import OnDisk
 from holdfast.data.summary import Summary
 from holdfast.errors import HoldfastError
 
@@ -30,7 +31,8 @@ class Rows:
     Parameters
     ----------
     x: inputs, (N, ...). Bytes (uint8) are images and reach the network as floats in [0, 1]; a map-style
-        dataset yields the input of row i, or a tuple that begins with it.
+        dataset yields the input of row i, or a tuple that begins with it. What is ``OnDisk`` is read as batches need
+        it.
     y: (N,) int64 classes, or (N, q) float32 targets; of no width where there are no labels.
     classes: class names in the order of their numbers; None for regression.
     names: a file name or key for each row, for reports.
@@ -123,8 +125,7 @@ class Rows:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one input; () where it is several tensors, or none."""
-        first = self.x[0]
-        return tuple(getattr(first[0] if isinstance(first, (tuple, list)) else first, "shape", ()))
+        return shape_of(self.x)
 
     @property
     def unlabelled(self) -> bool:
@@ -149,9 +150,14 @@ class Rows:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of inputs, labels and weights (of a dataset: no inputs), to tell one set of rows from another."""
+        """A digest of inputs, labels and weights, to tell one set of rows from another.
+
+        Of inputs on disk it is that of their names and sizes, of any other dataset of no inputs.
+        """
         digest = hashlib.sha256()
         held = self.x if self.content is None else self.content
+        if isinstance(held, OnDisk):
+            digest.update(held.digest)
         for part in (self.y, held, self.weight):
             if isinstance(part, Tensor):
                 # The memory itself: a copy takes as long as the digest.
@@ -160,7 +166,11 @@ class Rows:
 
     def take(self, index: Tensor) -> Rows:
         """The rows of an index, in its order."""
-        x = self.x[index] if isinstance(self.x, Tensor) else Subset(self.x, index.tolist())
+        x: Tensor | Dataset[Any]
+        if isinstance(self.x, Tensor):
+            x = self.x[index]
+        else:
+            x = self.x.take(index) if isinstance(self.x, OnDisk) else Subset(self.x, index.tolist())
         names = None if self.names is None else tuple(self.names[i] for i in index.tolist())
         columns = {name: getattr(self, name) for name in OF_EACH_ROW}
         taken: dict[str, Any] = {name: None if values is None else values[index] for name, values in columns.items()}
@@ -168,10 +178,12 @@ class Rows:
 
     def followed_by(self, other: Rows) -> Rows:
         """These rows and after them others of the same kind; what only one of both knows of its rows is left out."""
-        x: Tensor | Dataset[Any]
+        x: Tensor | Dataset[Any] | None = None
         if isinstance(self.x, Tensor) and isinstance(other.x, Tensor):
             x = torch.cat([self.x, other.x])
-        else:
+        elif isinstance(self.x, OnDisk):
+            x = self.x.joined(other.x)
+        if x is None:
             x = ConcatDataset([self.x, other.x])  # type: ignore[list-item]
         names = None if self.names is None or other.names is None else self.names + other.names
         joined: dict[str, Any] = {}
@@ -195,6 +207,12 @@ class Rows:
             raise HoldfastError(f"{len(self)} rows are too few to hold out a share of {fraction:g}")
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
         return self.take(order[apart:].sort().values), self.take(order[:apart].sort().values)
+
+
+def shape_of(x: Tensor | Dataset[Any]) -> tuple[int, ...]:
+    """Shape of one of some inputs; () where it is several tensors, or none."""
+    first = x[0]
+    return tuple(getattr(first[0] if isinstance(first, (tuple, list)) else first, "shape", ()))
 
 
 def as_rows(data: Rows | tuple[Any, Any], like: Rows | None = None) -> Rows:

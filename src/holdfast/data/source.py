@@ -12,6 +12,7 @@ import torch
 
 from holdfast.data.corrected import with_corrected
 from holdfast.data.encode import code_of, encoder_in
+from holdfast.data.on_disk import OnDisk
 from holdfast.data.read import read
 from holdfast.data.rows import Rows
 from holdfast.data.scale import scaled_targets
@@ -54,7 +55,9 @@ class Source:
         source = asdict(self)
         if "encoder" in self.reading:
             # What was chosen, and not that it was left to this machine to choose.
-            source["reading"] = {**self.reading, "encoder": encoder_in(read_rows.recipe)}
+            source["reading"] = {**source["reading"], "encoder": encoder_in(read_rows.recipe)}
+        if isinstance(read_rows.x, OnDisk) and "on_disk" not in self.reading:
+            source["reading"] = {**source["reading"], "on_disk": True}
         rows = replace(read_rows, source_index=torch.arange(len(read_rows)), source=source)
         if self.labels is not None:
             rows = with_corrected(rows, Path(self.labels))
@@ -67,14 +70,17 @@ class Source:
         return (rows, None) if float(self.test) == 0 else rows.split(float(self.test), self.seed)
 
 
-def read_again(source: Mapping[str, Any], fingerprint: str, held_out: str | None = None) -> Rows:
+def read_again(
+    source: Mapping[str, Any], fingerprint: str, held_out: str | None = None, follow_links: bool = False
+) -> Rows:
     """The training rows of a run, found again, and after them those held out if their fingerprint is given too.
 
-    An error where they have moved or changed.
+    An error where they have moved or changed. Links out of a folder are followed if whoever asks says so, whatever the
+    run says.
     """
     if not source:
         raise HoldfastError("the run was given its rows in memory, so they cannot be read again")
-    found = source_of(source)
+    found = with_links(source_of(source), follow_links)
     if not Path(found.path).exists():
         raise HoldfastError(f"the data of the run is no longer at {found.path}; put it back there")
     rows, test = found.load()
@@ -93,6 +99,13 @@ def source_of(values: Mapping[str, Any]) -> Source:
     if strange:
         raise HoldfastError(f"has read its rows with an unknown option, {min(strange)}; train again")
     return Source(**values)
+
+
+def with_links(source: Source, follow: bool) -> Source:
+    """A source that a run names, whose links are followed only where both it and the one who asks want that."""
+    if follow:
+        return source
+    return replace(source, reading={name: value for name, value in source.reading.items() if name != "follow_links"})
 
 
 def code_in(source: Source) -> list[str]:

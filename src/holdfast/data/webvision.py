@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from holdfast.data import images
+from holdfast.data.folders import SUFFIXES
 from holdfast.data.rows import Rows
 from holdfast.data.summary import listed as shortened
 from holdfast.data.summary import summary_of
@@ -173,7 +174,7 @@ def _labelled(path: Path, order: Sequence[str]) -> Found:
             if not label.isdecimal():
                 raise HoldfastError(f"{path} line {number} is no file name and class: {line[:60]!r}")
             label = _numbered(label, numbers, path, number)
-        found.append((name if name.lower().endswith(images.SUFFIXES) else f"{name}.JPEG", label))
+        found.append((name if name.lower().endswith(SUFFIXES) else f"{name}.JPEG", label))
     return found
 
 
@@ -186,7 +187,7 @@ def _in_folders(folder: Path, classes: Sequence[str]) -> Found:
                 f"{folder} has no folder {synset} and no list {IMAGENET_LABELS}; sort the images into one folder "
                 "a synset, or name the list of their classes"
             )
-        names = sorted(path.name for path in (folder / synset).iterdir() if path.name.lower().endswith(images.SUFFIXES))
+        names = sorted(path.name for path in (folder / synset).iterdir() if path.name.lower().endswith(SUFFIXES))
         found += [(f"{synset}/{name}", synset) for name in names]
     return found
 

@@ -75,7 +75,7 @@ def features(encoder: Encoder, items: Items, progress: MakeProgress = silent) ->
     if found is not None:
         return found
     try:
-        with _alone(path.with_suffix(".lock")):
+        with alone(path.with_suffix(".lock")):
             found = _kept(path, len(items))
             if found is None:
                 _compute(encoder, items, path, progress)
@@ -165,7 +165,7 @@ def _join(aside: Path, parts: Sequence[Sequence[int]], path: Path, count: int) -
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """A lock that the system lets go when the process ends, however it ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a") as file:

@@ -11,8 +11,8 @@ import holdfast
 PACKAGE = Path(holdfast.__file__).parent
 PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
 ROOMS = [
-    "errors", "memory", "trusted", "json_kinds", "types", "version", "ranks", "files", "spreadsheet", "progress",
-    "configurable", "settings", "registry", "trackers", "launch", "executors",
+    "errors", "memory", "trusted", "own_code", "json_kinds", "types", "version", "ranks", "files", "spreadsheet",
+    "progress", "configurable", "settings", "registry", "trackers", "launch", "executors",
     "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
     "usual", "method", "stack", "methods", "losses", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_records", "run_folder", "review.store", "review.answers",

@@ -21,8 +21,11 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
+import lightning_fabric  # noqa: F401  (what a training imports late is no part of what it costs)
 import numpy as np
+import sklearn.ensemble  # noqa: F401
 import torch
+import torch._dynamo
 from scipy.optimize import nnls
 
 from holdfast import Method, fit
@@ -46,8 +49,8 @@ class Cost(NamedTuple):
     disk: float
 
 
-SMALL = [Size(*each) for each in product((8_000, 32_000), (10, 100), (2, 100))]
-LARGER = Size(100_000, 50, 20)
+SMALL = [Size(*each) for each in product((10_000, 30_000), (10, 100), (2, 100))]
+LARGER = Size(80_000, 50, 20)
 PICTURES = Size(100_000_000, 1280, 1000)
 """A hundred million photographs as features of EfficientNet-Lite0."""
 

@@ -33,6 +33,8 @@ def equal_rank():
     patch = pytest.MonkeyPatch()
     patch.setenv("RAY_worker_niceness", "0")
     patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    # Workers look for modules where the script and the working directory are, and the tests are in neither.
+    patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
     yield
     patch.undo()
 

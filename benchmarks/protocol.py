@@ -19,8 +19,8 @@ from torch.optim import Adam
 
 from holdfast import HoldfastError, Method, Rows, fit, read
 from holdfast.compare import corrupted, figures
+from holdfast.executors import Failed, Local
 from holdfast.files import written_aside
-from holdfast.jobs import Failed, run_jobs
 from holdfast.methods import METHODS
 from holdfast.progress import Bar
 
@@ -221,7 +221,7 @@ def finish(
             print(f"{name}: {json.dumps(numbers)}", flush=True)
 
     jobs = {name: partial(run, trial) for name, trial in fresh.items()}
-    run_jobs(jobs, options.jobs, threads=options.threads, until=options.until, done=keep)
+    Local(options.jobs, options.threads, options.until).run(jobs.items(), keep)
     lines = [line for line in (results.find(trial._asdict()) for trial in trials) if line is not None]
     return pd.DataFrame(lines), failed
 

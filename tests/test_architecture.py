@@ -12,13 +12,13 @@ PACKAGE = Path(holdfast.__file__).parent
 PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
 ROOMS = [
     "errors", "kept", "memory", "trusted", "own_code", "json_kinds", "types", "version", "ranks", "files",
-    "spreadsheet", "progress", "configurable", "settings", "registry", "trackers",
+    "spreadsheet", "progress", "configurable", "settings", "registry", "trackers", "launch", "executors",
     "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
     "usual", "method", "stack", "methods", "losses", "stop", "reviewed", "evidence", "forecast",
     "checkpoint", "ledger", "issues", "config", "run_records", "run_folder", "review.store", "review.answers",
     "review.calibrate", "saved_networks", "run", "networks",
-    "launch", "cluster", "engine", "training", "fit", "session", "contract", "rebuild", "contrastive",
-    "jobs", "plots", "compare", "report", "audit", "review", "clean", "exchange", "diagnosis",
+    "cluster", "engine", "training", "fit", "session", "contract", "rebuild", "contrastive",
+    "plots", "compare", "report", "audit", "review", "clean", "exchange", "diagnosis",
     "adapters", "cli", "__main__",
 ]  # fmt: skip
 """Each imports only rooms before it. A module of a folder may be a room of its own that stands before the folder's."""

@@ -15,9 +15,9 @@ from holdfast.data.held import Columns, take
 from holdfast.data.labels import Task
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
+from holdfast.executors import Failed, executor_named, using
 from holdfast.files import written_aside
 from holdfast.fit import fit
-from holdfast.jobs import Failed, run_jobs
 from holdfast.method import Method
 from holdfast.methods import METHODS
 from holdfast.noise import corrupt
@@ -50,6 +50,7 @@ def compare(
     out: str | Path | None = None,
     jobs: int = 1,
     threads: int = 1,
+    on: str = "local",
     progress: MakeProgress = silent,
     **settings: Any,
 ) -> pd.DataFrame:
@@ -69,6 +70,8 @@ def compare(
     jobs: runs at a time, a process each. More than one asks for methods, net and settings that can be pickled, and for
         a script that calls ``compare`` under ``if __name__ == "__main__"``.
     threads: of the processor for each of several jobs.
+    on: where several jobs run, and the encoding of texts or images before them: local, for processes of this machine,
+        ray, or ray://host:port for a cluster. What comes of them does not depend on it.
     settings: passed to ``fit``.
 
     Returns
@@ -80,7 +83,9 @@ def compare(
         methods = {name: lookup("method", name, METHODS, []) for name in methods}
     named = net if isinstance(net, str) else "mlp"  # a maker of networks takes rows as they are
     plain = any(settings.get(name) is not None for name in ("pretrained", "augment"))
-    taken = take(data, test, Columns(label, truth, task), net=named, tune=settings.pop("tune", False), plain=plain)
+    executor = executor_named(on, jobs, threads)
+    with using(executor):
+        taken = take(data, test, Columns(label, truth, task), net=named, tune=settings.pop("tune", False), plain=plain)
     rows, held_out, net = taken.rows, taken.test, str(taken.net) if isinstance(net, str) else net
     if held_out is None:
         raise HoldfastError("a comparison needs test rows; pass test, with data of the same kind or a share (0.2)")
@@ -90,13 +95,13 @@ def compare(
         f"{name}-{seed}": partial(
             _trial, rows, make, net, held_out, noise, rate, noise_settings or {}, seed,
             None if out is None else Path(out) / f"{name}-{seed}",
-            None if jobs > 1 else progress(f"{name} {seed}" if seeds > 1 else name, "epochs"), settings,
+            None if executor.elsewhere else progress(f"{name} {seed}" if seeds > 1 else name, "epochs"), settings,
         )
         for name, make in methods.items()
         for seed in range(seeds)
     }  # fmt: skip
-    with Count(progress("comparison", "runs") if jobs > 1 else Silent(), len(trials)) as count:
-        found = run_jobs(trials, jobs, threads=threads, done=count.one)
+    with Count(progress("comparison", "runs") if executor.elsewhere else Silent(), len(trials)) as count:
+        found = executor.run(trials.items(), count.one)
     failed = {name: outcome.why for name, outcome in found.items() if isinstance(outcome, Failed)}
     if len(failed) == len(trials):
         raise HoldfastError(next(iter(failed.values())))

@@ -48,6 +48,7 @@ def compare(
     rate: Annotated[float, typer.Option(help="Share of labels to plant wrong ones in.")] = 0.4,
     seeds: Annotated[int, typer.Option(help="Repetitions.")] = 3,
     jobs: Annotated[int, typer.Option(help="Runs at a time, a process each with --threads threads (1 if 0).")] = 1,
+    on: o.On = "local",
     task: o.TaskName = None,
     test: o.Test = "0.2",
     net: o.Net = "auto",
@@ -77,6 +78,7 @@ def compare(
     """
     from holdfast.compare import compare as compare_methods
     from holdfast.data.source import Source
+    from holdfast.executors import executor_named, using
 
     o.set_threads(threads)
     if seeds < 1:
@@ -86,10 +88,11 @@ def compare(
     settings = owned(options, [*chosen, "noise"])
     makers = {name: o.method_named(name, settings.get(name, ())) for name in chosen}
     net, encoder = o.net_and_encoder(net, plain=augment is True)
-    rows, held_out = Source.at(
-        data, test, 0, label=label, task=task, missing_labels=missing.value, image_size=image_size,
-        skip_broken=skip_broken, follow_links=follow_links or None, trust_pickle=trust_pickle, encoder=encoder,
-    ).load(partial(o.encoding_bar, quiet))  # fmt: skip
+    with using(executor_named(on, jobs, max(1, threads))):
+        rows, held_out = Source.at(
+            data, test, 0, label=label, task=task, missing_labels=missing.value, image_size=image_size,
+            skip_broken=skip_broken, follow_links=follow_links or None, trust_pickle=trust_pickle, encoder=encoder,
+        ).load(partial(o.encoding_bar, quiet))  # fmt: skip
     o.say_encoder(rows)
     if held_out is None:
         raise HoldfastError("a comparison needs test rows; pass --test with a file or a share")
@@ -98,7 +101,7 @@ def compare(
         seeds=seeds, out=out, epochs=epochs, batch_size=batch_size,
         optimizer=o.optimizer_named(optimizer, lr, momentum=momentum, nesterov=nesterov, decay=weight_decay),
         schedule=o.schedule_named(schedule), augment=o.augmentation(augment, rows), device=device, precision=precision,
-        jobs=jobs, threads=max(1, threads), progress=partial(o.bar_of, quiet),
+        jobs=jobs, threads=max(1, threads), on=on, progress=partial(o.bar_of, quiet),
     )  # fmt: skip
     for run, why in summary.attrs["failed"].items():
         o.console.print(f"[red]{run} failed:[/red] {escape(why)}")

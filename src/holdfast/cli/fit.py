@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.run import Run
 
 BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data",
-          "labels", "track", "follow_links", "workers"}  # fmt: skip
+          "labels", "track", "jobs", "on", "follow_links", "workers"}  # fmt: skip
 """Options that go together with --config."""
 LONG = 20_000
 """Rows from which on it is said what training will take."""
@@ -94,6 +94,8 @@ def fit(
     strategy: Annotated[str, typer.Option(help="How several devices share the work: auto or ddp.")] = "auto",
     precision: o.Precision = "32-true",
     threads: o.Threads = 0,
+    jobs: Annotated[int, typer.Option(help="Processes that read texts or photographs by a pre-trained network.")] = 1,
+    on: o.On = "local",
     resume: o.Resume = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard logs too.")] = False,
     track: Annotated[
@@ -126,6 +128,7 @@ def fit(
     from holdfast.cluster import from_first, join
     from holdfast.data.source import Source, with_links
     from holdfast.evidence import caveats
+    from holdfast.executors import executor_named, using
     from holdfast.fit import fit as train
     from holdfast.methods.sample_selection import WithNoiseRate
     from holdfast.plots import curves
@@ -149,7 +152,8 @@ def fit(
         _check_beside(ctx)
         made = _config_at(config)
         source = with_links(_source_of(made, data, net, labels), follow_links)
-        rows, held_out = source.load(bar)
+        with using(executor_named(on, jobs, max(1, threads))):
+            rows, held_out = source.load(bar)
         how: dict[str, Any] = {
             "stop": remake(made.stop), "net": _net_of(made, net), "pretrained": made.pretrained, "epochs": made.epochs,
             "batch_size": made.batch_size, "optimizer": optimizer_of(made), "schedule": remake(made.schedule),
@@ -176,7 +180,8 @@ def fit(
             delimiter=delimiter, encoding=encoding, table=table, on_disk=on_disk,
             **o.of_labels(ignore, merge, keep_spelling),
         )  # fmt: skip
-        rows, held_out = source.load(bar)
+        with using(executor_named(on, jobs, max(1, threads))):
+            rows, held_out = source.load(bar)
         how = {
             "stop": None if stop is None else lookup("stop rule", stop, STOPS, settings.get("stop", ()))(), "net": net,
             "pretrained": pretrained, "epochs": epochs, "batch_size": batch_size,

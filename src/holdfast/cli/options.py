@@ -123,6 +123,14 @@ Crop = Annotated[
 Seed = Annotated[int, typer.Option(help="Of everything random.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")]
 Precision = Annotated[str, typer.Option(help="32-true, bf16-mixed, 16-mixed, 64-true.")]
+On = Annotated[
+    str,
+    typer.Option(
+        help="Where jobs run that know nothing of each other: local, processes of this machine; ray, a Ray of this "
+        "machine; ray://host:port, a cluster.",
+        metavar="PLACE",
+    ),
+]
 Threads = Annotated[int, typer.Option(help="Processor threads; 0 leaves the choice to torch.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
 Drop = Annotated[Missing, typer.Option("--missing", help="Rows without a label: error, or drop them.")]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from holdfast.encoders.base import Encoder
 from holdfast.errors import HoldfastError
+from holdfast.executors import Executor, Failed, current
 from holdfast.files import written_aside
 from holdfast.progress import MakeProgress, Progress, silent
 
@@ -114,6 +115,9 @@ def _compute(encoder: Encoder, items: Items, path: Path, progress: MakeProgress)
     ended = work.cumsum() / work.sum() * len(items)
     with progress(encoder.name, encoder.unit) as bar:
         bar.phase("once, then kept")
+        executor = current()
+        if executor is not None and executor.elsewhere:
+            _by_others(executor, encoder, items, parts, aside, bar)
         for number, part in enumerate(parts):
             file = aside / f"{number:06d}.npy"
             if _kept(file, len(part)) is None:
@@ -123,6 +127,41 @@ def _compute(encoder: Encoder, items: Items, path: Path, progress: MakeProgress)
             bar.at(ended[number], len(items))
         _join(aside, parts, path, len(items))
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _by_others(
+    executor: Executor, encoder: Encoder, items: Items, parts: Sequence[Sequence[int]], aside: Path, bar: Progress
+) -> None:
+    """Parts that are missing, made by the workers of an executor and written here as each of them ends.
+
+    Each is loaded when a worker has room for it, and encoded in the batches that it would have in this process.
+    """
+    missing = {f"{number:06d}.npy": part for number, part in enumerate(parts)}
+    missing = {name: part for name, part in missing.items() if _kept(aside / name, len(part)) is None}
+    rows = len(items) - sum(map(len, missing.values()))
+
+    def keep(name: str, outcome: Any) -> None:
+        nonlocal rows
+        if isinstance(outcome, Failed):
+            raise HoldfastError(f"{encoder.name} could not encode some {encoder.unit}: {outcome.why}")
+        _write(aside / name, outcome)
+        rows += len(missing[name])
+        bar.at(rows, len(items))
+
+    def jobs() -> Iterator[tuple[str, Callable[[], Features]]]:
+        for name, part in missing.items():
+            lengths = [items.lengths[row] for row in part]
+            yield name, partial(_encoded_elsewhere, encoder.name, loaded=items.load(part), lengths=lengths)
+
+    executor.run(jobs(), keep)
+
+
+def _encoded_elsewhere(name: str, loaded: Any, lengths: Sequence[int]) -> Features:
+    """In another process: a part that was loaded before it came here."""
+    from holdfast.encoders.named import encoder_named  # which imports the encoders, and they this module's neighbours
+
+    whole = Items([b""] * len(lengths), lengths, lambda rows: loaded)
+    return _encoded(encoder_named(name), whole, range(len(lengths)), lambda share: None)
 
 
 def _between(bar: Progress, before: float, after: float, total: int, share: float) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +10,7 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
+from holdfast.executors.on_ray import RETRIES, connected
 from holdfast.progress import Progress
 from holdfast.select.cover import Array, Cover, Rows32, nearest_rows, selection
 from holdfast.select.facility import facility_location
@@ -23,8 +21,6 @@ PART = 10_000
 """Points in a part by default, about."""
 REFERENCE = 50_000
 """Points that the second round is judged on by default."""
-RETRIES = 5
-"""How often a part is picked again after its worker died."""
 
 
 def greedi(
@@ -125,7 +121,7 @@ def distributed(
     if workers is not None and workers < 1:
         raise HoldfastError(f"cannot work with {workers} workers; choose at least 1")
     table = checked.numpy()
-    with _ray(address, workers, table.nbytes) as ray:
+    with connected(address, workers, table.nbytes) as ray:
         chosen = _on_ray(ray, table, plan, progress)
     found = _second_round(checked, k, plan, chosen)
     if progress is not None:
@@ -209,39 +205,3 @@ def _pick_rows(table: Array, part: Array, k: int) -> Array:
     torch.set_num_threads(1)
     picked: Array = pick(torch.from_numpy(table[part]), k).numpy()
     return picked
-
-
-@contextmanager
-def _ray(address: str | None, workers: int | None, size: int) -> Iterator[Any]:
-    """Ray, connected; what was started here is shut down again."""
-    try:
-        import ray
-    except ImportError:
-        raise HoldfastError(
-            "distributed selection runs on Ray, which is not installed; pip install 'holdfast[ray]', or call greedi"
-        ) from None
-    ours = not ray.is_initialized()
-    if ours:
-        _start(ray.init, address, workers, size)
-    try:
-        yield ray
-    finally:
-        if ours:
-            ray.shutdown()
-
-
-def _start(init: Callable[..., Any], address: str | None, workers: int | None, size: int) -> None:
-    if address is not None:
-        try:
-            init(address=address, log_to_driver=False)
-        except ConnectionError as error:
-            raise HoldfastError(f"no Ray cluster at {address!r}: {error}; start one with ray start --head") from None
-        return
-    # Nobody who selects points asked for figures on the use of Ray to be sent anywhere.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    init(
-        num_cpus=workers or os.cpu_count(),
-        include_dashboard=False,
-        log_to_driver=False,
-        object_store_memory=max(128 * 2**20, int(1.25 * size) + 2**26),
-    )

@@ -1,0 +1,112 @@
+"""What a training costs by rows, dimensions and classes: fitted to small ones, checked by predicting a larger one.
+
+    seconds = s0 + epochs * rows * (s1 + s2 * dimensions + s3 * classes)
+    bytes   = b0 + rows * (b1 + b2 * dimensions + b3 * classes)
+
+Seconds are of one thread; bytes are the most that the process had beyond what it began with, its data among them. The
+terms are fitted without negative ones, by relative error. Each size runs in a process of its own; the size that is
+predicted is none of those that were fitted, and larger. The last line is one JSON object.
+
+    python benchmarks/scale_model.py
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import resource
+import tempfile
+import time
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import lightning_fabric  # noqa: F401  (what a training imports late is no part of what it costs)
+import numpy as np
+import sklearn.ensemble  # noqa: F401
+import torch
+import torch._dynamo
+from scipy.optimize import nnls
+
+from holdfast import Method, fit
+
+EPOCHS = 2
+
+
+class Size(NamedTuple):
+    """A data set."""
+
+    rows: int
+    dimensions: int
+    classes: int
+
+
+class Cost(NamedTuple):
+    """What training on it took."""
+
+    seconds: float
+    memory: float
+    disk: float
+
+
+SMALL = [Size(*each) for each in product((10_000, 30_000), (10, 100), (2, 100))]
+LARGER = Size(80_000, 50, 20)
+PICTURES = Size(100_000_000, 1280, 1000)
+"""A hundred million photographs as features of EfficientNet-Lite0."""
+
+
+def trained(size: Size, folder: str) -> Cost:
+    """In a process of its own."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    source = torch.Generator().manual_seed(0)
+    x = torch.randn(size.rows, size.dimensions, generator=source)
+    y = torch.randint(size.classes, (size.rows,), generator=source)
+    seconds = time.process_time()
+    fit((x, y), Method(), "mlp", epochs=EPOCHS, batch_size=128, device="cpu", out=folder)
+    seconds = time.process_time() - seconds
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    disk = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
+    return Cost(seconds, (after - before) * 1024.0, float(disk))
+
+
+def measured(size: Size) -> Cost:
+    with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(trained, (size, folder))
+
+
+def terms(size: Size, epochs: int) -> np.ndarray:
+    rows = float(size.rows) * epochs
+    return np.array([1.0, rows, rows * size.dimensions, rows * size.classes])
+
+
+def fitted(sizes: list[Size], costs: list[float], epochs: int) -> np.ndarray:
+    """Terms of least relative error, none of them negative."""
+    table = np.stack([terms(size, epochs) / cost for size, cost in zip(sizes, costs, strict=True)])
+    scale = np.abs(table).max(0)
+    found: np.ndarray = nnls(table / scale, np.ones(len(sizes)))[0] / scale
+    return found
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    costs = []
+    for size in SMALL:
+        costs.append(measured(size))
+        print(size, costs[-1], flush=True)
+    check, figures = measured(LARGER), {}
+    print(LARGER, check, flush=True)
+    for name, epochs in (("seconds", EPOCHS), ("memory", 1), ("disk", 1)):
+        model = fitted(SMALL, [getattr(cost, name) for cost in costs], epochs)
+        predicted = float(terms(LARGER, epochs) @ model)
+        figures[name] = {
+            "terms": [float(f"{value:.3g}") for value in model],
+            "predicted": float(f"{predicted:.4g}"),
+            "measured": float(f"{getattr(check, name):.4g}"),
+            "ratio": round(predicted / getattr(check, name), 3),
+            "pictures": float(f"{float(terms(PICTURES, 1) @ model):.3g}"),
+        }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -54,7 +54,9 @@ def test_pairs_find_what_all_classes_find(monkeypatch):
     whole, few = (trust_in(each, y) for each in (evidence, kept))
     torch.testing.assert_close(few.right(y), whole.right(y), rtol=0, atol=0.02)
     assert float((few.right(y) - whole.right(y)).abs().mean()) < 2e-3
-    assert (few.rival(y) == whole.rival(y)).float().mean() > 0.99
+    doubted = whole.right(y) < 0.5
+    assert doubted.sum() > 500
+    assert (few.rival(y) == whole.rival(y))[doubted].float().mean() > 0.99
     torch.testing.assert_close(few.transition.to_dense(), whole.transition, rtol=0, atol=5e-3)
 
 

@@ -257,7 +257,7 @@ class Pairs(Cells):
         from holdfast.functional.few_loops import add_posteriors
 
         spare = np.zeros(self._value.shape, np.float32)
-        return add_posteriors(self._value, self._pair, table.float().numpy(), 1.0, spare) / len(spare)
+        return float(add_posteriors(self._value, self._pair, table.float().numpy(), 1.0, spare)) / len(spare)
 
     def counted(self) -> Tensor:
         counts, occurs = torch.zeros(len(self._true), dtype=torch.float64), torch.from_numpy(self._pair) >= 0

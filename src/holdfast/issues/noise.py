@@ -65,7 +65,8 @@ def noise_of(trust: Trust, y: Tensor, names: Sequence[str], certain: Tensor | No
     own = _by_class(wrong, y, classes) / count.clamp_min(1)
     doubtful = torch.ones(len(y)).double() if certain is None else (~certain).double()
     drawn = [_draws(trust, table, power, y, doubtful, seed) for power, table in trust.tables if power != 1]
-    (least, most), (low, high), matrices = (_interval(parts) for parts in zip(*drawn, strict=True))
+    rates, shares, matrices = zip(*drawn, strict=True)
+    (least, most), (low, high) = _interval(rates), _interval(shares)
     table = pd.DataFrame(
         {
             "class": list(names),
@@ -76,7 +77,7 @@ def noise_of(trust: Trust, y: Tensor, names: Sequence[str], certain: Tensor | No
         }
     )
     rate = float(wrong.mean())
-    bounds = (None, None) if isinstance(trust.posterior, Kept) else matrices
+    bounds = (None, None) if isinstance(trust.posterior, Kept) else _interval(matrices)
     return Noise((rate, min(rate, float(least)), max(rate, float(most))), table, trust.transition, *bounds)
 
 

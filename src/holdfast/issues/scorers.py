@@ -42,21 +42,27 @@ def probabilities(labels: ArrayLike, pred_probs: ArrayLike) -> tuple[Tensor, Pro
         row = int(outside[0])
         raise HoldfastError(f"row {row} has the label {given[row]}, but pred_probs has {classes} columns")
     y = torch.from_numpy(given.astype(np.int64))
+    found: Probabilities
     if classes > KEPT:
-        kept, off = few_of(whole, y)
+        found, off = few_of(whole, y)
     else:
-        # torch warns of memory that it may not write to.
-        kept, off = torch.as_tensor(whole if isinstance(whole, Tensor) else np.require(whole, requirements="W")), -1
-        kept = kept if kept.dtype == torch.float64 else kept.float()
-        for part in blocks_of(rows, classes):
-            # NaN fails every comparison, so this finds it too.
-            block = kept[part]
-            bad = ((block.amin(1) >= 0) & ((block.sum(1) - 1).abs() < 0.01)).logical_not_()
-            if off < 0 and bool(bad.any()):
-                off = part.start + int(bad.nonzero()[0])
+        found, off = _checked_few(whole)
     if off >= 0:
         raise HoldfastError(f"row {off} of pred_probs holds no probabilities: they are not negative and sum to 1")
-    return y, kept
+    return y, found
+
+
+def _checked_few(whole: NDArray[Any] | Tensor) -> tuple[Tensor, int]:
+    """Probabilities of few classes, and the first row that holds none, or -1."""
+    # torch warns of memory that it may not write to.
+    found = torch.as_tensor(whole if isinstance(whole, Tensor) else np.require(whole, requirements="W"))
+    found = found if found.dtype == torch.float64 else found.float()
+    for part in blocks_of(*found.shape):
+        # NaN fails every comparison, so this finds it too.
+        bad = ((found[part].amin(1) >= 0) & ((found[part].sum(1) - 1).abs() < 0.01)).logical_not_()
+        if bool(bad.any()):
+            return found, part.start + int(bad.nonzero()[0])
+    return found, -1
 
 
 def checked(labels: ArrayLike, pred_probs: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -35,7 +35,7 @@ def class_chart(noise: Noise) -> Any:
 
 def matrix_cells(noise: Noise, names: tuple[str, ...]) -> list[tuple[str, list[tuple[float, float, float]]]] | None:
     """Transition matrix by true class, each cell with its interval; None where there are too many classes to show."""
-    if len(names) > MOST_CLASSES:
+    if len(names) > MOST_CLASSES or noise.low is None or noise.high is None:
         return None
     cells = zip(noise.transition.tolist(), noise.low.tolist(), noise.high.tolist(), strict=True)
     return [(name, list(zip(*line, strict=True))) for name, line in zip(names, cells, strict=True)]

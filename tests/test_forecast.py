@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 from holdfast import HoldfastError
 from holdfast.cli import app
 from holdfast.data.rows import Rows
+from holdfast.evidence import most_epochs
 from holdfast.forecast import Forecast, forecast
 from holdfast.nets import build
 
@@ -22,10 +23,14 @@ def told(**changed):
     return forecast(rows(400), net, **{"epochs": 10, "batch_size": 40, "evidence": False, "device": "cpu", **changed})
 
 
-def test_twice_the_epochs_take_twice_the_time():
-    one = min(told().seconds for _ in range(9))
-    two = min(told(epochs=20).seconds for _ in range(9))
-    assert 1.2 * one < two < 4 * one
+def test_every_step_is_counted(monkeypatch):
+    monkeypatch.setattr("holdfast.forecast._step", lambda *_: 0.5)
+    assert told().seconds == 10 * 10 * 0.5
+    assert told(evidence=True).seconds == (10 + 3 * most_epochs(10)) * 10 * 0.5
+
+
+def test_a_step_takes_some_time():
+    assert 0 < told().seconds < 100
 
 
 def test_networks_of_the_folds_are_counted():
@@ -33,8 +38,9 @@ def test_networks_of_the_folds_are_counted():
 
 
 def test_nothing_random_is_drawn():
+    data, net = rows(400), build("mlp", (8,), 3)
     before = torch.get_rng_state()
-    told()
+    forecast(data, net, epochs=10, batch_size=40, evidence=True, device="cpu")
     assert torch.equal(torch.get_rng_state(), before)
 
 

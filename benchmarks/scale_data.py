@@ -4,7 +4,7 @@
     python benchmarks/scale_data.py --folder /a/large/disk
 
 A folder of 100,000 JPEGs of 32 x 32 pixels and a folder of Parquet files are made outside of the project. Each trains
-in a process of its own, which is watched twenty times a second: ``mb`` is the most memory that it and its workers held
+in a process of its own, which is watched four times a second: ``mb`` is the most memory that it and its workers held
 at one time which the system could not take back (RssAnon and RssShmem of /proc/PID/status: pages of mapped files are
 not counted). ``start_s`` is the processor time, workers included, from importing holdfast to the first step;
 ``wall_s`` the same by the clock. ``epoch_ratio`` is the processor time of an epoch over that of the same rows read into
@@ -107,7 +107,7 @@ class Peak:
         self._watch.start()
 
     def _look(self, process: psutil.Process) -> None:
-        while not self._over.wait(0.05):
+        while not self._over.wait(0.25):
             try:
                 every = [process, *process.children(recursive=True)]
             except psutil.NoSuchProcess:

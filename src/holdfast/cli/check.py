@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
 from holdfast.cli.names import ENCODERS
 from holdfast.errors import HoldfastError
@@ -63,7 +64,7 @@ def check(
     keep_spelling: o.KeepSpelling = False,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
-    follow_links: o.FollowLinks = False,
+    follow_links: d.FollowLinks = False,
     trust_pickle: o.TrustPickle = False,
     quiet: o.Quiet = False,
 ) -> None:

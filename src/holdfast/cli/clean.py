@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import names
+from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def clean(
     ] = None,
     mark: Annotated[bool, typer.Option("--mark", help="Add columns with trust and suggestion.")] = False,
     force: o.Force = False,
-    follow_links: o.FollowLinks = False,
+    follow_links: d.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Write the data of a run again, in its own format, with wrong labels corrected, dropped or marked.
@@ -47,7 +48,7 @@ def clean(
     from holdfast.clean.clean import clean as cleaned
     from holdfast.run import Run
 
-    made = Run.records(run, trust=o.trusted(trust_code, follow_links))
+    made = Run.records(run, trust=d.trusted(trust_code, follow_links))
     done = cleaned(made, out, correct=correct, drop=drop, mark=mark, force=force)
     if len(done.pairs):
         o.console.print(_shown(done))

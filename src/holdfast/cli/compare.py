@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import names
+from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
 from holdfast.cli.config_file import OptionsFile, check_yaml
 from holdfast.cli.settings import owned, values_of, with_those_of_the_file
@@ -67,7 +68,7 @@ def compare(
     missing: o.Drop = o.Missing.error,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
-    follow_links: o.FollowLinks = False,
+    follow_links: d.FollowLinks = False,
     trust_pickle: o.TrustPickle = False,
     quiet: o.Quiet = False,
     config: OptionsFile = None,

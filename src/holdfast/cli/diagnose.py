@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
 
 
@@ -16,7 +17,7 @@ def diagnose(
         Path | None, typer.Option(help="HTML file to write; diagnosis.html in the run if not given.")
     ] = None,
     examples: Annotated[int, typer.Option(help="Rows whose Jacobian is looked at.")] = 100,
-    follow_links: o.FollowLinks = False,
+    follow_links: d.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Say how far a run went, what its Jacobian looks like, and which conditions of the theorems hold.
@@ -28,7 +29,7 @@ def diagnose(
     from holdfast.run import Run
 
     with o.console.status("looking at the Jacobian"):
-        found = look(Run.load(run, trust=o.trusted(trust_code, follow_links)), examples=examples)
+        found = look(Run.load(run, trust=d.trusted(trust_code, follow_links)), examples=examples)
     path = out or run / "diagnosis.html"
     write_page(found, path)
     for panel in panels(found):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
 from holdfast.errors import HoldfastError
 
@@ -35,7 +36,7 @@ def export(
     ] = To.csv,
     every: Annotated[bool, typer.Option("--all", help="All rows to label, not only the doubtful ones.")] = False,
     force: o.Force = False,
-    follow_links: o.FollowLinks = False,
+    follow_links: d.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Write reviewed labels, or doubtful rows for the tools that people label with ([bold]import[/bold] takes them in).
@@ -48,7 +49,7 @@ def export(
     from holdfast.files import write_text
     from holdfast.run import Run
 
-    made = Run.records(run, trust=o.trusted(trust_code, follow_links))
+    made = Run.records(run, trust=d.trusted(trust_code, follow_links))
     if to is To.csv:
         _labels(made, run, out, force)
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli import names
+from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
 from holdfast.cli.config_file import take_options
 from holdfast.cli.settings import owned
@@ -116,8 +117,8 @@ def fit(
     keep_spelling: o.KeepSpelling = False,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
-    follow_links: o.FollowLinks = False,
-    workers: o.Workers = None,
+    follow_links: d.FollowLinks = False,
+    workers: d.Workers = None,
     trust_pickle: o.TrustPickle = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -194,7 +195,7 @@ def fit(
         trainer, title = make(), method
     o.say_read(rows)
     o.say_encoder(rows)
-    where["workers"] = o.workers_for(rows, workers)
+    where["workers"] = d.workers_for(rows, workers)
     _say_forecast(rows, how, device)
     run = train(rows, trainer, test=held_out, progress=o.progress_bar(title, quiet), **how, **where)  # type: ignore[arg-type]
     if place is not None and not place.first:

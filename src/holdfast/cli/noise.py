@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
 from holdfast.cli.config_file import OptionsFile, check_yaml
 from holdfast.cli.names import KINDS, TARGET_KINDS
@@ -29,7 +30,7 @@ def noise(
     missing: o.Drop = o.Missing.error,
     image_size: o.ImageSize = None,
     skip_broken: o.SkipBroken = False,
-    follow_links: o.FollowLinks = False,
+    follow_links: d.FollowLinks = False,
     trust_pickle: o.TrustPickle = False,
     config: OptionsFile = None,
 ) -> None:

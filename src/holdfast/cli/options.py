@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
@@ -176,19 +175,6 @@ TrustCode = Annotated[
         show_default=False,
     ),
 ]
-FollowLinks = Annotated[
-    bool,
-    typer.Option("--follow-links", help="Read what links in a folder of images lead to outside of it."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        help="Processes that decode images which stay on disk until a batch needs them; one a further core, four at "
-        "most, if not given.",
-        show_default=False,
-    ),
-]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")]
 Settings = Annotated[
@@ -315,22 +301,6 @@ def say_read(rows: Rows) -> None:
     for line in rows.summary.lines(min(console.width, WIDTH)):
         style = "yellow" if line.startswith("warning:") else None
         console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-def workers_for(rows: Rows, asked: int | None) -> int:
-    """Processes that load the inputs of rows: none where they lie in memory or are mapped into it."""
-    from holdfast.data.images import Pictures
-
-    if asked is not None:
-        return asked
-    return min(4, max(1, len(os.sched_getaffinity(0)) - 1)) if isinstance(rows.x, Pictures) else 0
-
-
-def trusted(code: Sequence[str], follow_links: bool) -> list[str]:
-    """What the one who opens a run trusts it with."""
-    from holdfast.trusted import LINKS
-
-    return [*code, LINKS] if follow_links else list(code)
 
 
 def say_encoder(rows: Rows) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
 from holdfast.errors import HoldfastError
 
@@ -38,7 +39,7 @@ def predict(
         typer.Option(help=f"Columns of a table to keep beside the predictions, such as id,name; {ALL}: every one."),
     ] = [],  # noqa: B006
     force: o.Force = False,
-    follow_links: o.FollowLinks = False,
+    follow_links: d.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Predict rows with a trained run; the label column may be missing.

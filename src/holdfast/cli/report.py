@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
 
 
@@ -14,7 +15,7 @@ def report(
     run: o.RunPath,
     out: Annotated[Path | None, typer.Option(help="HTML file to write; report.html in the run if not given.")] = None,
     top: Annotated[int, typer.Option(help="Suspects in the gallery.")] = 48,
-    follow_links: o.FollowLinks = False,
+    follow_links: d.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Write one HTML file to look at: noise by class, trust, and the rows whose labels look wrong.
@@ -25,4 +26,4 @@ def report(
     from holdfast.run import Run
 
     path = out or run / "report.html"
-    o.say_wrong_labels(write_report(Run.records(run, trust=o.trusted(trust_code, follow_links)), path, top=top), path)
+    o.say_wrong_labels(write_report(Run.records(run, trust=d.trusted(trust_code, follow_links)), path, top=top), path)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
 from holdfast.errors import HoldfastError
 
@@ -24,7 +25,7 @@ def review(
     run: o.RunPath,
     port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
     double: Annotated[bool, typer.Option("--double", help="Ask about each row twice, of two reviewers.")] = False,
-    follow_links: o.FollowLinks = False,
+    follow_links: d.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
     reviewer: Annotated[
         list[str],
@@ -78,7 +79,7 @@ def review(
         from holdfast.review.serving import Serving, listening, proxy_secret
     except ImportError:
         raise HoldfastError("the review page is not installed; pip install 'holdfast[review]'") from None
-    made = Run.records(run, trust=o.trusted(trust_code, follow_links))
+    made = Run.records(run, trust=d.trusted(trust_code, follow_links))
     serving = Serving(host, certificate, key, proxy_secret(secret_file) if behind_proxy else None, address)
     with closing(Store(run / REVIEWS, made.config.fingerprint)) as store:
         links = Links(store, run / KEY) if reviewer or revoke or serving.shared or Links.are_in(store) else None

@@ -26,11 +26,23 @@ class Found(NamedTuple):
     """The subfolder of its class."""
 
 
-class Files(Sequence[Path]):
-    """Files of one folder by their names, which take a tenth of the memory that paths do."""
+class Places(Sequence[Path | bytes]):
+    """Where pictures lie, in a folder or in archives."""
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
-        self.folder, self.names = folder, names
+        self.folder, self.names = folder, tuple(names)
+
+    def called(self, i: int) -> str:
+        """What errors call a picture."""
+        raise NotImplementedError
+
+    def digests(self) -> tuple[bytes, bytes]:
+        """Of names and sizes; and of these with the times of the last change."""
+        raise NotImplementedError
+
+
+class Files(Places):
+    """Files of one folder by their names, which take a tenth of the memory that paths do."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -39,11 +51,9 @@ class Files(Sequence[Path]):
         return self.folder / self.names[i]
 
     def called(self, i: int) -> str:
-        """What errors call a file."""
         return f"{self.folder}/{self.names[i]}"
 
     def digests(self) -> tuple[bytes, bytes]:
-        """Of names and sizes; and of these with the times of the last change."""
         same, changed = hashlib.sha256(), hashlib.sha256()
         base = str(self.folder)
         for name in self.names:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from holdfast.data.folders import Places
 from holdfast.data.on_disk import KeptPixels, OnDisk
 from holdfast.data.summary import listed
 from holdfast.encoders.cache import cache_folder
@@ -136,20 +137,6 @@ class Pictures(OnDisk):
                 if self._kept is not None:
                     self._kept.put(places[k], pixels)
         return [torch.from_numpy(pixels) for pixels in found if pixels is not None]
-
-
-class Places(Protocol):
-    """Where pictures lie, in a folder or in archives."""
-
-    folder: Path
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, i: int) -> Path | bytes: ...
-
-    def called(self, i: int) -> str: ...
-
-    def digests(self) -> tuple[bytes, bytes]: ...
 
 
 def folder_pictures(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from holdfast.data import images
-from holdfast.data.folders import SUFFIXES, TEST_FOLDERS
+from holdfast.data.folders import SUFFIXES, TEST_FOLDERS, Places
 from holdfast.data.hygiene import class_warnings
 from holdfast.data.labels import Missing, class_numbers
 from holdfast.data.on_disk import OnDisk
@@ -50,12 +50,12 @@ class Sample(NamedTuple):
     label: str | int | None
 
 
-class Members(Sequence[bytes]):
+class Members(Places):
     """Pictures in archives, each read by its place when it is asked for."""
 
     def __init__(self, folder: Path, shards: Sequence[Path], samples: Sequence[Sample]) -> None:
-        self.folder, self._shards = folder, list(shards)
-        self.names = tuple(f"{shards[each.shard].name}/{each.key}" for each in samples)
+        super().__init__(folder, [f"{shards[each.shard].name}/{each.key}" for each in samples])
+        self._shards = list(shards)
         self._where = np.array([each[1:4] for each in samples], dtype=np.int64).reshape(-1, 3)
 
     def __len__(self) -> int:
@@ -73,11 +73,9 @@ class Members(Sequence[bytes]):
         return held
 
     def called(self, i: int) -> str:
-        """What errors call a picture."""
         return self.names[i]
 
     def digests(self) -> tuple[bytes, bytes]:
-        """Of names and sizes; and of these with the times of the last change of the shards."""
         same = hashlib.sha256("\n".join(self.names).encode("utf-8", "surrogateescape") + self._where.tobytes())
         changed = same.copy()
         for shard in self._shards:

@@ -92,14 +92,15 @@ def test_two_reviewers_get_different_rows_until_one_goes_away(make):
         decide(queue, a, "Ada")
         decide(queue, b, "Bob")
     now = [0.0]
-    assigned = Assignments(lambda: now[0])
+    assigned, seven = Assignments(8, lambda: now[0]), np.array([7])
     assigned.hand_out("Ada", [7])
-    assert not assigned.is_free(7, "Bob")
+    assert not assigned.free(seven, "Bob")
+    assert assigned.free(seven, "Ada")
     now[0] = HELD + 1
-    assert assigned.is_free(7, "Bob")
+    assert assigned.free(seven, "Bob")
     assigned.hand_out("Bob", [7])
     assigned.take_back("Ada")
-    assert not assigned.is_free(7, "Ada"), "what Ada had is Bob's by now"
+    assert not assigned.free(seven, "Ada"), "what Ada had is Bob's by now"
 
 
 def test_paging_with_arrows(make):

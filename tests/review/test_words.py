@@ -6,7 +6,7 @@ import torch
 
 from holdfast.review import reasons
 from holdfast.review.marks import Marks
-from holdfast.review.nearby import Nearby
+from holdfast.review.nearby import Nearby, Wanted
 
 LINE = {"given": "Boot", "suggested": "Sneaker", "trust": 0.03, "flag": True}
 JARGON = ("gradient", "batch", "epoch", "posterior", "selected", "margin", "logit")
@@ -98,11 +98,10 @@ def test_near_rows_are_nearly_always_the_nearest():
     candidates = np.flatnonzero(np.arange(3000) % 3 > 0)
     nearby, hits, wanted = Nearby(points, candidates, label), 0, 0
     for row in range(0, 3000, 50):
-        around = nearby.around(row)
-        for group in (None, int(label[row]), 3):
+        groups = (None, int(label[row]), 3)
+        for group, found in zip(groups, nearby.nearest(row, [Wanted(5, group) for group in groups]), strict=True):
             allowed = [r for r in candidates.tolist() if r != row and (group is None or label[r] == group)]
             best = torch.tensor(allowed)[(points[allowed] @ points[row]).topk(5).indices].tolist()
-            found = around.nearest(5, group)
             assert row not in found
             assert group is None or (label[found] == group).all()
             likeness = points[found] @ points[row]
@@ -113,8 +112,19 @@ def test_near_rows_are_nearly_always_the_nearest():
 
 def test_few_candidates_are_all_found():
     points, label = clustered(20)
-    around = Nearby(points, np.array([3, 4, 5]), label).around(4)
-    assert sorted(around.nearest(6)) == [3, 5]
-    assert around.nearest(6, 99) == []
-    assert Nearby(points, np.zeros(0, dtype=np.int64), label).around(4).nearest(6) == []
-    assert sorted(Nearby(points, np.arange(20), None).around(4).nearest(30)) == [k for k in range(20) if k != 4]
+    near, unknown = Nearby(points, np.array([3, 4, 5]), label).nearest(4, [Wanted(6), Wanted(6, 99)])
+    assert (sorted(near), unknown) == ([3, 5], [])
+    assert Nearby(points, np.zeros(0, dtype=np.int64), label).nearest(4, [Wanted(6)]) == [[]]
+    (others,) = Nearby(points, np.arange(20), None).nearest(4, [Wanted(30)])
+    assert sorted(others) == [k for k in range(20) if k != 4]
+
+
+def test_features_with_many_directions_are_compared_in_the_longest():
+    """Where features vary in few directions, as those of a network do, no near row is lost by leaving out the rest."""
+    points, label = clustered(1000)
+    source = torch.Generator().manual_seed(1)
+    turned = torch.linalg.qr(torch.randn(200, 200, generator=source)).Q[:16]
+    wide = torch.nn.functional.normalize(points @ turned + 1e-4 * torch.randn(1000, 200, generator=source), dim=1)
+    for row in range(0, 1000, 50):
+        narrow, same = (Nearby(each, np.arange(200), label).nearest(row, [Wanted(5)]) for each in (points, wide))
+        assert len(set(narrow[0]) & set(same[0])) >= 4

@@ -9,7 +9,7 @@ from early_methods import early
 from torch import nn
 from torch.optim import SGD
 
-from holdfast import HoldfastError, Session, fit
+from holdfast import Session, fit
 from holdfast.methods import METHODS
 from holdfast.nets import reset_parameters
 from holdfast.stop import STOPS
@@ -79,11 +79,6 @@ def test_a_stop_rule_stops_where_it_stops_fit(blobs, name):
     same(own, whole)
     assert own.stopped == whole.stopped
     assert own.history["best"].tolist() == whole.history["best"].tolist()
-
-
-def test_the_default_of_fit_is_refused_with_what_to_do_instead(blobs):
-    with pytest.raises(HoldfastError, match=r"only holdfast\.fit can do; choose another"):
-        Session(blobs, "second-opinion", epochs=2)
 
 
 def test_the_page_tells_of_every_method():

@@ -33,7 +33,7 @@ class HoldfastTrainer(Trainer):
 
     Parameters
     ----------
-    method, stop, label, classes: as ``Session`` takes them.
+    method, stop, evidence, label, classes: as ``Session`` takes them.
     out: folder for ``session.save`` when training has ended; None keeps nothing.
     """
 
@@ -42,6 +42,7 @@ class HoldfastTrainer(Trainer):
         *given: Any,
         method: Method | str,
         stop: StopRule | str | None = None,
+        evidence: Any = None,
         label: str | None = None,
         classes: Sequence[str] | None = None,
         out: str | Path | None = None,
@@ -56,7 +57,8 @@ class HoldfastTrainer(Trainer):
             rows = self._remove_unused_columns(rows, description="training")
         else:
             collate = self._get_collator_with_removed_columns(collate, description="training")
-        self.session = Session(rows, method, stop=stop, label=label, classes=classes, seed=args.data_seed or args.seed)
+        seed = args.data_seed or args.seed
+        self.session = Session(rows, method, stop=stop, evidence=evidence, label=label, classes=classes, seed=seed)
         if self.session.method.networks > 1:
             raise HoldfastError(f"{self.session.method!r} trains two networks, and a Trainer has one model")
         loader = self.session.loader(

@@ -59,10 +59,10 @@ def _class(fields: dict[str, Any], name: str) -> str | None:
 
 
 def _choice(fields: dict[str, Any], name: str, usual: Choice) -> Choice:
-    value, known = fields.get(name) or usual.value, [choice.value for choice in type(usual)]
-    if value not in known:
-        raise HoldfastError(f"{name} is one of {', '.join(known)}")
-    return type(usual)(value)
+    try:
+        return type(usual)(fields.get(name) or usual)
+    except ValueError:
+        raise HoldfastError(f"{name} is one of {', '.join(type(usual))}") from None
 
 
 def number_of(text: Any) -> int | None:

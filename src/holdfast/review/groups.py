@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from holdfast.review.views import View
+from holdfast.review.views import Eligible, View
 
 Array = NDArray[Any]
 
@@ -109,10 +109,12 @@ class Grid:
     def open_of(self, kind: int) -> int:
         return int(self._open[kind])
 
-    def rows(self, kind: int, free: Callable[[int], bool]) -> list[int]:
+    def rows(self, kind: int, free: Eligible) -> list[int]:
         """Open rows of a kind that may be shown, in the order of the view, not more than can be looked through."""
         part = self._rows[self._first[kind] : self._start[kind + 1]]
         open_rows = np.flatnonzero(~self._settled[part])
         if len(open_rows):
             self._first[kind] += int(open_rows[0])
-        return [row for row in part[open_rows[:ALIKE]].tolist() if free(row)]
+        some = part[open_rows[:ALIKE]]
+        found: list[int] = some[free(some)].tolist()
+        return found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -13,8 +13,21 @@ Array = NDArray[Any]
 
 CANDIDATES = 50_000
 """Rows among which neighbours are sought."""
-LOOKED_AT = 256
-"""Rows, or rows of the class that is sought, that are compared with each other one by one."""
+LOOKED_AT, MOST_LOOKED_AT = 128, 512
+"""Rows, or rows of the class that is sought, that are compared with each other one by one: so many at least, if there
+are, and at most, where a cell is crowded."""
+DIRECTIONS = 32
+"""Directions of the features in which they are compared: those in which the candidates are longest. All others would
+cost several times as much, most of it for reading them from memory."""
+PART = 8192
+
+
+class Wanted(NamedTuple):
+    """Near rows that are asked for."""
+
+    most: int
+    label: int | None = None
+    """Their class as a number; None: of any."""
 
 
 class Nearby:
@@ -33,63 +46,77 @@ class Nearby:
     def __init__(self, features: Tensor, candidates: Array, label: Array | None, seed: int = 0) -> None:
         source = np.random.default_rng(seed)
         chosen = np.sort(source.permutation(candidates)[:CANDIDATES])
-        self._features = features
+        self._features: Array = features.numpy()
+        self._directions = _longest(self._features, chosen, DIRECTIONS)
         cells = max(1, round(len(chosen) ** 0.5))
-        own = torch.from_numpy(chosen)
-        self._centres: Array = features[torch.from_numpy(source.permutation(chosen)[:cells])].numpy()
-        centres = torch.from_numpy(self._centres).T
-        cell = np.concatenate(
-            [
-                np.zeros(0, np.int64),
-                *((features[part] @ centres).argmax(1).numpy() for part in own.split(8192) if len(part)),
-            ]
-        )
+        points = self._along(chosen)
+        self._centres = self._along(source.permutation(chosen)[:cells])
+        cell = np.zeros(len(chosen), dtype=np.int64)
+        for low in range(0, len(chosen), PART):
+            cell[low : low + PART] = (points[low : low + PART] @ self._centres.T).argmax(1)
         named = np.zeros(len(chosen), dtype=np.int64) if label is None else label[chosen].astype(np.int64)
         self._classes = int(named.max(initial=0)) + 1
         box = cell * self._classes + named
         by_box = np.argsort(box, kind="stable")
         self.rows: Array = chosen[by_box]
-        self._points: Array = features[torch.from_numpy(self.rows)].numpy()
+        self._points: Array = points[by_box]
         # Where the candidates of each cell and class begin.
         self._start: Array = np.searchsorted(box[by_box], np.arange(cells * self._classes + 1))
 
-    def around(self, row: int) -> Around:
-        """What there is to find around a row."""
-        point: Array = self._features[row].numpy()
-        return Around(self, row, point, np.argsort(-(self._centres @ point)))
+    def nearest(self, row: int, wanted: Sequence[Wanted]) -> list[list[int]]:
+        """For each wish candidates near a row and other than it, the nearest first.
 
-    def find(self, row: int, point: Array, cells: Array, most: int, label: int | None) -> Array:
-        """(at most ``most``,) candidates near a point and other than its row; ``cells``: all, the nearest first."""
-        if not len(self.rows) or (label is not None and not 0 <= label < self._classes):
-            return self.rows[:0]
-        box = cells * self._classes
-        low, high = (
-            (self._start[box], self._start[box + self._classes])
-            if label is None
-            else (self._start[box + label], self._start[box + label + 1])
-        )
-        total = np.cumsum(high - low)
-        enough = int(np.searchsorted(total, LOOKED_AT)) + 1
-        low, size, total = low[:enough], (high - low)[:enough], total[:enough]
-        # The places low, low + 1, ..., high - 1 of each box, one after the other.
-        places = np.arange(int(total[-1])) + np.repeat(low - total + size, size)
-        likeness, rows = self._points[places] @ point, self.rows[places]
+        All wishes are compared with the row at once: most of what one takes is calls, whatever they work on.
+        """
+        if not len(self.rows):
+            return [[] for _ in wanted]
+        point = self._features[row] @ self._directions
+        cells = np.argsort(-(self._centres @ point))
+        spans = [self._spans(cells, each.label) for each in wanted]
+        low, size = (np.concatenate(part) for part in zip(*spans, strict=True))
+        ends = np.cumsum(size)
+        # The places low, low + 1, ..., low + size - 1 of each box, one after the other.
+        places = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(low - ends + size, size)
+        rows = self.rows[places]
+        likeness = self._points[places] @ point
         likeness[rows == row] = -np.inf
-        best = np.argpartition(-likeness, most)[:most] if len(rows) > most else np.arange(len(rows))
-        best = best[np.argsort(-likeness[best], kind="stable")]
-        found: Array = rows[best[likeness[best] > -np.inf]]
+        found, begin = [], 0
+        for each, (_, sizes) in zip(wanted, spans, strict=True):
+            end = begin + int(sizes.sum())
+            own = likeness[begin:end]
+            best = np.argsort(-own, kind="stable")[: each.most]
+            found.append(rows[begin:end][best[own[best] > -np.inf]].tolist())
+            begin = end
+        return found
+
+    def _spans(self, cells: Array, label: int | None) -> tuple[Array, Array]:
+        """Where the candidates of a class begin in the nearest cells that have enough, and how many there are."""
+        if label is not None and not 0 <= label < self._classes:
+            return cells[:0], cells[:0]
+        box = cells * self._classes
+        first, last = (0, self._classes) if label is None else (label, label + 1)
+        low = self._start[box + first]
+        size = self._start[box + last] - low
+        total = np.cumsum(size)
+        enough = int(np.searchsorted(total, LOOKED_AT)) + 1
+        return low[:enough], size[:enough] - np.maximum(total[:enough] - MOST_LOOKED_AT, 0)
+
+    def _along(self, rows: Array) -> Array:
+        """(M, k) features of some rows along the directions in which they are compared."""
+        found = np.empty((len(rows), self._directions.shape[1]), dtype=self._features.dtype)
+        for low in range(0, len(rows), PART):
+            found[low : low + PART] = self._features[rows[low : low + PART]] @ self._directions
         return found
 
 
-class Around(NamedTuple):
-    """The surroundings of a row: cells in the order in which they are near are found once for all questions."""
-
-    nearby: Nearby
-    row: int
-    point: Array
-    cells: Array
-
-    def nearest(self, most: int, label: int | None = None) -> list[int]:
-        """Near candidates other than the row itself, of any class or of one, the nearest first."""
-        found: list[int] = self.nearby.find(self.row, self.point, self.cells, most, label).tolist()
-        return found
+def _longest(features: Array, rows: Array, most: int) -> Array:
+    """(d, k) the directions in which some rows are longest, at most so many."""
+    width = features.shape[1]
+    if width <= most:
+        return np.eye(width, dtype=features.dtype)
+    second = np.zeros((width, width))
+    for low in range(0, len(rows), PART):
+        some = features[rows[low : low + PART]].astype(np.float64)
+        second += some.T @ some
+    directions: Array = np.linalg.eigh(second).eigenvectors[:, -most:].astype(features.dtype)
+    return directions

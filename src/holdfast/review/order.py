@@ -14,7 +14,7 @@ from holdfast.issues.noise import NORMAL
 
 Array = NDArray[Any]
 
-REFERENCE = 1024
+REFERENCE = 256
 """Random rows to which closeness is measured."""
 BINS = 10
 WORTH = 20.0

@@ -106,7 +106,7 @@ class ReviewQueue:
         self._left: dict[str, int] | None = None
         self._settled = self.standing.decided.copy()
         self._aside: dict[str, tuple[list[int], list[int]]] = {}
-        self._assigned = Assignments()
+        self._assigned = Assignments(len(table))
         self._orders: dict[Order, Array] = {}
         self._views: OrderedDict[tuple[Any, ...], View] = OrderedDict()
         self._grids: dict[tuple[Any, ...], Grid] = {}
@@ -154,17 +154,21 @@ class ReviewQueue:
         if beyond is not None:
             self._check(beyond)
         for row in self._rows(self._view(wanted), reviewer, wanted.queue, beyond, back):
-            if self._assigned.is_free(row, reviewer):
-                self._assigned.hand_out(reviewer, [row])
-                return row
+            self._assigned.hand_out(reviewer, [row])
+            return row
         if beyond is None:
             self._assigned.take_back(reviewer)
         return None
 
     def _rows(self, view: View, reviewer: str, queue: Queue, beyond: int | None, back: bool) -> Iterator[int]:
+        """Rows of a view that are asked about, and that nobody else looks at."""
         decided, voices = self.standing.decided, self.standing.voices
+
+        def free(rows: Array) -> Any:
+            return self._assigned.free(rows, reviewer)
+
         if queue is Queue.disputes:
-            yield from self._disputes(view, reviewer, beyond, back)
+            yield from (row for row in self._disputes(view, reviewer, beyond, back) if free(np.array([row]))[0])
             return
 
         def nobody(rows: Array) -> Any:
@@ -180,16 +184,16 @@ class ReviewQueue:
             return (voices[rows] < 2) & ~own[rows]
 
         if queue is Queue.open and not self.double:
-            yield from view.open_rows(nobody) if beyond is None else view.beyond(beyond, nobody, back)
+            yield from view.open_rows(nobody, free) if beyond is None else view.beyond(beyond, nobody, free, back)
             return
         own = self.standing.decided_by(reviewer)
         if beyond is not None:
-            yield from view.beyond(beyond, others if queue is Queue.second else fewer_than_two, back)
+            yield from view.beyond(beyond, others if queue is Queue.second else fewer_than_two, free, back)
         elif queue is Queue.second:
-            yield from view.second_rows((queue, reviewer), others)
+            yield from view.second_rows((queue, reviewer), others, free)
         else:
-            yield from view.second_rows((queue, reviewer), one_other)
-            yield from view.open_rows(nobody)
+            yield from view.second_rows((queue, reviewer), one_other, free)
+            yield from view.open_rows(nobody, free)
 
     def _disputes(self, view: View, reviewer: str, beyond: int | None, back: bool) -> Iterator[int]:
         """Rows that reviewers are divided about and on which this one has not spoken since."""
@@ -252,8 +256,8 @@ class ReviewQueue:
         if after is not None and not 0 <= after < len(self._kinds.names):
             raise HoldfastError("there is no such group")
 
-        def free(row: int) -> bool:
-            return self._assigned.is_free(row, reviewer)
+        def free(rows: Array) -> Array:
+            return self._assigned.free(rows, reviewer)
 
         for kind in grid.kinds(first, after):
             rows = grid.rows(kind, free)

@@ -16,7 +16,7 @@ from holdfast.data.display import Display
 from holdfast.report.parts import label_text
 from holdfast.review import reasons
 from holdfast.review.marks import TEXTS, Mark, Marks
-from holdfast.review.nearby import Around, Nearby
+from holdfast.review.nearby import Nearby, Wanted
 from holdfast.review.store import Label
 
 Array = NDArray[Any]
@@ -121,7 +121,7 @@ class Shown:
 
     def _made(self, row: int) -> dict[str, Any]:
         line = self.line(row)
-        around = None if self._nearby is None else self._nearby.around(row)
+        near, neighbours = self._near(row)
         return {
             "row": row,
             "source_index": int(line["row"]),
@@ -129,12 +129,12 @@ class Shown:
             "given": label_text(line, "given"),
             "suggested": label_text(line, "suggested"),
             "trust": round(float(line["trust"]), 6),
-            "reasons": self._reasons(row, line, [] if around is None else around.nearest(VOICES)),
+            "reasons": self._reasons(row, line, near),
             "likely": [{"label": name, "probability": round(p, 6)} for name, p in self._likeliest(row)],
             "picture": self.display is not None and self.display.pictures,
             "texts": self._texts(row, line),
             "fields": [] if self.display is None else [field._asdict() for field in self.display.fields(row)],
-            "neighbours": [] if around is None else self._neighbours(row, around),
+            "neighbours": neighbours,
         }
 
     def _likeliest(self, row: int) -> list[tuple[str, float]]:
@@ -162,15 +162,19 @@ class Shown:
             found.append((name, text, [] if marks is None else marks.of(text, *pair)))
         return found
 
-    def _neighbours(self, row: int, around: Around) -> list[dict[str, Any]]:
-        """Near rows whose label is trusted: of the given label and of the suggested one, or of any in a regression."""
-        wanted: list[tuple[str, int | None]] = [("", None)]
+    def _near(self, row: int) -> tuple[list[int], list[dict[str, Any]]]:
+        """The most similar rows whose label is trusted; and those of the given label and of the suggested one, or of
+        any in a regression, as the page shows them."""
+        if self._nearby is None:
+            return [], []
+        names: list[str | None] = [None]
         if self.classes is not None:
             names = [str(self.columns[which][row]) for which in ("given", "suggested")]
-            wanted = [(name, self._code[name]) for name in names]
-        return [
-            {"label": name, "rows": [self._neighbour(other) for other in around.nearest(NEIGHBOURS, code)]}
-            for name, code in wanted
+        wanted = [Wanted(NEIGHBOURS, None if name is None else self._code[name]) for name in names]
+        near, *found = self._nearby.nearest(row, [Wanted(VOICES), *wanted])
+        return near, [
+            {"label": name or "", "rows": [self._neighbour(other) for other in rows]}
+            for name, rows in zip(names, found, strict=True)
         ]
 
     def _as_neighbour(self, row: int) -> dict[str, Any]:

@@ -81,6 +81,7 @@ class Store:
         self.path = path
         self._fingerprint = fingerprint
         self._inside = False
+        self._unwritten: list[tuple[Any, ...]] = []
         try:
             # Whoever uses a store uses it from one thread at a time, but not always from the one that opened it.
             self.connection = sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False)
@@ -132,12 +133,14 @@ class Store:
         self._inside = True
         try:
             yield
+            self._write()
             self.connection.execute("COMMIT")
         except BaseException:
             self.connection.rollback()
             raise
         finally:
             self._inside = False
+            self._unwritten = []
 
     def together(self, jobs: Sequence[Callable[[Store], Result]]) -> list[Result]:
         """Do several things in one transaction: one wait for the disk instead of many."""
@@ -158,6 +161,7 @@ class Store:
         """Take back the reviewer's last stroke that still stands; its rows, none where there is none."""
         stands = "undoes IS NULL AND NOT EXISTS (SELECT 1 FROM entries later WHERE later.undoes = entries.number)"
         with self.transaction():
+            self._write()
             last = self.connection.execute(
                 f"SELECT number, row, stroke FROM entries WHERE reviewer = ? AND {stands} ORDER BY number DESC LIMIT 1",
                 (reviewer,),
@@ -179,10 +183,18 @@ class Store:
     ) -> None:
         signed = [(None, None) if sign is None else sign(entry_text(reviewer, *line)) for line in lines]
         with self.transaction():
-            self.connection.executemany(
+            self._unwritten += [(reviewer, *line, stroke, *seal) for line, seal in zip(lines, signed, strict=True)]
+
+    def _write(self) -> None:
+        """Write the entries of a transaction: in one statement, since after each one the thread that writes has to wait
+        for the one that answers."""
+        lines, self._unwritten = self._unwritten, []
+        if lines:
+            columns = ", ".join(f"json_extract(value, '$[{k}]')" for k in range(len(lines[0])))
+            self.connection.execute(
                 "INSERT INTO entries (reviewer, row, verdict, label, undoes, stroke, link, signature) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [(reviewer, *line, stroke, *seal) for line, seal in zip(lines, signed, strict=True)],
+                f"SELECT {columns} FROM json_each(?) ORDER BY key",
+                (json.dumps(lines),),
             )
 
     def since(self, number: int) -> Iterator[tuple[int, Decision | int]]:

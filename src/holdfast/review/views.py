@@ -63,30 +63,28 @@ class View:
             self._own[reviewer] = int(np.count_nonzero(decided_by[self.rows]))
         return self._own[reviewer]
 
-    def open_rows(self, eligible: Eligible) -> Iterator[int]:
-        """Open rows, the first first; nothing before it is looked at again until it is opened again."""
-        places = self.places(self._first_open, eligible)
-        first = next(places, None)
+    def open_rows(self, eligible: Eligible, free: Eligible) -> Iterator[int]:
+        """Open rows that are free, the first first; what lies before the first open row, free or not, is not looked at
+        again until it is opened again."""
+        first = next(self.places(self._first_open, eligible), None)
         self._first_open = len(self.rows) if first is None else first
-        if first is not None:
-            yield int(self.rows[first])
-            yield from (int(self.rows[place]) for place in places)
+        yield from self._both(self._first_open, eligible, free)
 
-    def second_rows(self, asked: Hashable, eligible: Eligible) -> Iterator[int]:
+    def second_rows(self, asked: Hashable, eligible: Eligible, free: Eligible) -> Iterator[int]:
         """The same of rows about which somebody has spoken; ``asked`` tells apart who is asked about which of them."""
-        places = self.places(self._first_second.get(asked, 0), eligible)
-        first = next(places, None)
+        first = next(self.places(self._first_second.get(asked, 0), eligible), None)
         self._first_second[asked] = len(self.rows) if first is None else first
-        if first is not None:
-            yield int(self.rows[first])
-            yield from (int(self.rows[place]) for place in places)
+        yield from self._both(self._first_second[asked], eligible, free)
 
-    def beyond(self, row: int, eligible: Eligible, back: bool) -> Iterator[int]:
+    def _both(self, start: int, eligible: Eligible, free: Eligible, back: bool = False) -> Iterator[int]:
+        for place in self.places(start, lambda rows: eligible(rows) & free(rows), back):
+            yield int(self.rows[place])
+
+    def beyond(self, row: int, eligible: Eligible, free: Eligible, back: bool) -> Iterator[int]:
         """Rows after one, or before it with the nearest first."""
         at = int(self.place[row])
         start = (at - 1 if at >= 0 else len(self.rows) - 1) if back else at + 1
-        for place in self.places(start, eligible, back):
-            yield int(self.rows[place])
+        yield from self._both(start, eligible, free, back)
 
     def places(self, start: int, eligible: Eligible, back: bool = False) -> Iterator[int]:
         """Where eligible rows stand, from a place on, forwards or backwards."""

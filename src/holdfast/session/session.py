@@ -29,6 +29,7 @@ from holdfast.session.feed import Loading, SessionFeed
 from holdfast.session.forwarding import Forward, Forwarding, bare, by_structure, logits_of
 from holdfast.session.hooks import around_step, unwrapped
 from holdfast.session.loader import EpochSampler, Loader
+from holdfast.session.opinions import opinions
 from holdfast.spreadsheet import write_csv
 from holdfast.stop import STOPS
 from holdfast.stop.rule import StopRule
@@ -55,6 +56,8 @@ class Session:
     method: how to train, or its name: docs/own-training.md says which work how.
     epochs: how many there will be; None: the framework says it.
     stop: when to stop, or its name; ask ``session.stopped`` after each epoch.
+    evidence: (N, C) out-of-fold probabilities, or (N, q) expected numbers: what models that have never seen the label
+        of a row expect of it. The list of issues rests on them then, and ``second-opinion`` trains by them.
     label: where the label is in an item (a key or a position), or the labels themselves. None: "labels" or "label" of a
         dict, the last part of a tuple.
     classes: names of the classes, as many as the network has outputs. None: those that the dataset knows, or numbers.
@@ -70,6 +73,7 @@ class Session:
         *,
         epochs: int | None = None,
         stop: StopRule | str | None = None,
+        evidence: Any = None,
         label: Any = None,
         classes: Sequence[str] | None = None,
         forward: Forward | None = None,
@@ -77,13 +81,14 @@ class Session:
     ) -> None:
         self.method: Method = made("method", method, METHODS)
         self.stop: StopRule | None = None if stop is None else made("stop rule", stop, STOPS)
-        if self.method.uses_evidence:
+        if self.method.uses_evidence and evidence is None:
             raise HoldfastError(
-                f"{self.method!r} trains further networks on parts of the rows before yours begins, which only "
-                "holdfast.fit can do; choose another method here, and holdfast.check for that evidence"
+                f"{self.method!r} needs what models that have never seen the label of a row expect of it; pass their "
+                "out-of-fold probabilities (evidence=...), or let holdfast.fit train such networks"
             )
         self.rows, self._examples = read_examples(dataset, label, classes)
         self._epochs = epochs
+        self._evidence = evidence
         self._forward = forward or by_structure
         self._seed = seed
         self._loading: Loading | None = None
@@ -151,6 +156,7 @@ class Session:
         models = [net] if isinstance(net, nn.Module) else list(net)
         device = next((parameter.device for model in models for parameter in model.parameters()), torch.device("cpu"))
         feed = SessionFeed(self.rows, self._examples, self._loading, device=device, seed=self._seed)
+        feed.evidence = None if self._evidence is None else opinions(self._evidence, feed)
         # Bare, since methods copy networks, and no copy has a place among the processes.
         nets = [Forwarding(bare(model), self._forward) for model in models]
         self.method.begin(nets, feed)
@@ -259,14 +265,15 @@ class Session:
         if self._config is None or not course.history:
             raise HoldfastError("no epoch has ended yet; train first")
         known = {"source_index": self.rows.source_index, "reviewed": self.rows.reviewed}
+        known["evidence"] = None if course.feed.evidence is None else course.feed.evidence.joined
         ledger = {**course.ledger.arrays(), **{name: each for name, each in known.items() if each is not None}}
         return Run(course.predictor(), self.rows, course.history, ledger, self._config, stopped=course.stopped)
 
     def issues(self) -> pd.DataFrame:
         """Which labels are wrong, least trusted first, by what your network expected of each row while it learnt.
 
-        The columns are those of ``Run.issues``. Networks that never saw a row's label would judge it better:
-        ``holdfast.check`` and ``holdfast.fit`` ask such, ``holdfast.find_label_issues`` takes their probabilities.
+        The columns are those of ``Run.issues``. Models that never saw a row's label judge it better: where the session
+        has their ``evidence``, it is by that. ``holdfast.check`` and ``holdfast.fit`` train such networks.
         """
         return self.run().issues()
 
@@ -317,7 +324,8 @@ class Session:
     def _described(self, course: Course, optimizer: Optimizer) -> RunConfig:
         net, loading = bare(course.nets[0].model), course.feed.loading
         return RunConfig(
-            call=repr(self.method), method=plain(self.method), stop=plain(self.stop), evidence=False, net=None,
+            call=repr(self.method), method=plain(self.method), stop=plain(self.stop),
+            evidence=course.feed.evidence is not None, net=None,
             network=type(net).__name__, parameters=sum(parameter.numel() for parameter in net.parameters()),
             pretrained=None, optimizer=optimizer_part(optimizer), schedule={"name": "own", "settings": {}},
             augment=plain(loading.augment), epochs=course.epochs, batch_size=course.feed.batch_size, seed=self._seed,

@@ -67,11 +67,13 @@ class Engine:
 def check_available(accelerator: str) -> None:
     """An error for a device that this machine does not have, before anything is written."""
     there = {
+        "auto": True,
+        "cpu": True,
         "cuda": torch.cuda.is_available(),
         "gpu": torch.cuda.is_available(),
         "mps": bool(torch.backends.mps.is_available()),
     }
-    if not there.get(accelerator, True):
+    if not there.get(accelerator, False):
         raise HoldfastError(f"--device {accelerator}: there is no such device here; take cpu, or leave it out")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import signal
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from holdfast.errors import HoldfastError
+from holdfast.files import temporary_folder
 from holdfast.launch import end_with_parent, save_job, start_context
 
 
@@ -78,12 +78,12 @@ def _in_processes(
     waiting = list(enumerate(jobs))
     running: dict[int, tuple[str, BaseProcess, Path]] = {}
     outcomes: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+    with temporary_folder() as folder:
         try:
             while running or (waiting and time.monotonic() < until):
                 while waiting and len(running) < workers and time.monotonic() < until:
                     number, name = waiting.pop(0)
-                    path = Path(folder) / f"job{number}"
+                    path = folder / f"job{number}"
                     save_job(jobs[name], path)
                     process: BaseProcess = context.Process(target=_work, args=(path, threads), name=f"holdfast-{name}")
                     process.start()

@@ -152,6 +152,7 @@ class RunFolder:
 
     def keep(self, state: dict[str, Any], history: list[dict[str, float]]) -> None:
         """After an epoch."""
+        self._check_there()
         checkpoint.save(self.checkpoint, state)
         self._write_history(pd.DataFrame(history))
 
@@ -166,6 +167,7 @@ class RunFolder:
         reviewers: Sequence[str] = (),
     ) -> None:
         """At the end of the training."""
+        self._check_there()
         write_tensors(self.path / MODEL, dict(weights))
         if held_out is None:
             (self.path / HELD_OUT).unlink(missing_ok=True)  # it may have gone on without the rows of that file
@@ -227,6 +229,11 @@ class RunFolder:
             return (self.path / "stopped.txt").read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return ""
+
+    def _check_there(self) -> None:
+        """Files written into a folder that somebody has removed meanwhile would look like a run and be none."""
+        if not (self.path / CONFIG).exists():
+            raise HoldfastError(f"{self.path} was removed while the run was training into it; train again")
 
     def _write_history(self, history: pd.DataFrame) -> None:
         with written_aside(self.path / "history.csv") as aside:

@@ -64,8 +64,10 @@ def export(
         lines = [json.dumps(record, ensure_ascii=False) for record in argilla.records(found, made)]
         write_text(out, "\n".join(lines) + "\n" if out.suffix == ".jsonl" else f"[{', '.join(lines)}]\n")
     else:
-        write_text(out, json.dumps(label_studio.tasks(found, made), ensure_ascii=False) + "\n")
         write_text(out.with_suffix(".xml"), label_studio.page(found, made))
+        write_text(
+            out, json.dumps(label_studio.tasks(found, made), ensure_ascii=False) + "\n"
+        )  # last: it says all is there
         more = f", and {out.with_suffix('.xml')} as the labelling interface"
     _tell(f"{len(found):,} rows: {out}{more}")
     if to is not To.hugging_face:

@@ -11,7 +11,8 @@ import pandas as pd
 import typer
 
 from holdfast.cli import options as o
-from holdfast.errors import HoldfastError
+from holdfast.data.arrays import load
+from holdfast.errors import HoldfastError, unreadable
 from holdfast.files import written_aside
 from holdfast.select.centrality import central
 from holdfast.select.facility import facility_location
@@ -93,14 +94,13 @@ def select(
 def _array(path: Path, axes: int = 2) -> Array:
     if not path.exists():
         raise HoldfastError(f"{path} does not exist")
-    try:
+    with unreadable(path, "is no .npy or .npz file of plain numbers"):
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise HoldfastError(f"{path} is no .npy or .npz file of plain numbers: {error}") from None
-    if not isinstance(loaded, np.ndarray):
-        names = [name for name in loaded.files if loaded[name].ndim == axes]
-        if len(names) != 1:
-            raise HoldfastError(f"{path} holds {len(names)} arrays of {axes} axes; save the one to select from")
-        loaded = loaded[names[0]]
+        if not isinstance(loaded, np.ndarray):
+            arrays = load(path)
+            names = [name for name, values in arrays.items() if values.ndim == axes]
+            if len(names) != 1:
+                raise HoldfastError(f"{path} holds {len(names)} arrays of {axes} axes; save the one to select from")
+            loaded = arrays[names[0]]
     array: Array = loaded
     return array

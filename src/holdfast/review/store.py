@@ -299,4 +299,7 @@ def is_open_dispute(settled: Settled | None) -> bool:
 def decisions_at(path: Path, fingerprint: str) -> Decisions:
     """The decisions of a file, read once."""
     with closing(Store(path, fingerprint)) as store:
-        return Decisions(store)
+        try:
+            return Decisions(store)
+        except sqlite3.Error as error:  # the file opens, and a page of it is damaged
+            raise HoldfastError(f"{path} cannot be read ({error}); move it away to begin anew") from None

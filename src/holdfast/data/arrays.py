@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import zipfile
-import zlib
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path

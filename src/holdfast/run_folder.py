@@ -16,7 +16,7 @@ from torch import Tensor
 
 from holdfast import checkpoint
 from holdfast.config import RunConfig
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, unreadable
 from holdfast.files import read_tensors, write_tensors, write_text, written_aside
 from holdfast.nets.trees import BESIDE, trees_among
 from holdfast.run_records import check_arrays, read_history, read_ledger
@@ -120,7 +120,8 @@ class RunFolder:
         """The state to go on from, with the weights that the training began with; None where no epoch has ended."""
         if not self.checkpoint.exists():
             return None
-        return {**checkpoint.load(self.checkpoint), "start": self.start()}
+        with unreadable(self.checkpoint, "is damaged, train into another folder"):
+            return {**checkpoint.load(self.checkpoint), "start": self.start()}
 
     @property
     def begun(self) -> bool:

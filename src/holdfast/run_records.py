@@ -16,6 +16,7 @@ from holdfast.errors import HoldfastError, unreadable
 
 COUNTED = ("seen", "trained", "selected", "against", "changed")
 """What every ledger of labelled rows counts."""
+ROUNDED = 1e-3
 LARGEST_LINE = 1 << 16
 """Bytes of a ledger that a row may take beside its name and what is expected of it."""
 
@@ -60,6 +61,14 @@ def check_arrays(arrays: Mapping[str, Tensor], config: RunConfig, path: Path, ro
     for name in ("given", "expected", "evidence"):
         if name in arrays and not bool(torch.isfinite(arrays[name]).all()):
             raise HoldfastError(f"{path} is damaged: {name!r} has values that are no numbers; train again")
+    for name in ("expected", "evidence"):
+        if config.classes is not None and name in arrays and not _are_shares(arrays[name]):
+            raise HoldfastError(f"{path} is damaged: {name!r} has values that are no probabilities; train again")
+
+
+def _are_shares(values: Tensor) -> bool:
+    """Whether values lie between 0 and 1, but for what rounding adds."""
+    return not len(values) or (float(values.min()) > -ROUNDED and float(values.max()) < 1 + ROUNDED)
 
 
 def read_history(path: Path) -> list[dict[str, float]]:

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -62,9 +62,15 @@ TRAIN = "data.csv --label label --epochs 3 --seed 1 --quiet"
 COMMANDS = {
     "fit": Command(f"fit {TRAIN} --out new", "new", "--resume"),
     "fit, crust": Command(f"fit {TRAIN} --method crust --no-evidence --out new", "new", "--resume"),
-    "pretrain": Command("pretrain data.csv --label label --epochs 4 --method simclr --quiet --out new", "new", "--resume"),
-    "compare": Command("compare data.csv --label label --methods standard,co-teaching --seeds 2 --epochs 2 --noise symmetric "
-                       "--net mlp --quiet --out new", "new", over=True),
+    "pretrain": Command(
+        "pretrain data.csv --label label --epochs 4 --method simclr --quiet --out new", "new", "--resume"
+    ),
+    "compare": Command(
+        "compare data.csv --label label --methods standard,co-teaching --seeds 2 --epochs 2 --noise symmetric "
+        "--net mlp --quiet --out new",
+        "new",
+        over=True,
+    ),
     "check": Command("check data.csv --label label --net mlp --quiet --out new", "new", over=True),
     "noise": Command("noise data.csv --label label --out new.csv", "new.csv"),
     "noise, images": Command("noise photos --rate 0.3 --out new", "new"),
@@ -78,7 +84,7 @@ COMMANDS = {
     "export, label-studio": Command("export run --to label-studio --out new.json", "new.json"),
     "import": Command("import run back.json", "run/reviews.sqlite", over=True),
     "review": Command("review run", "run/reviews.sqlite", over=True),
-}  # fmt: skip
+}
 
 
 def prepare(folder: Path) -> None:
@@ -91,16 +97,30 @@ def prepare(folder: Path) -> None:
     for label in ("cats", "dogs"):
         (folder / "photos" / label).mkdir(parents=True)
         for i in range(40):
-            Image.fromarray(draw.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(folder / "photos" / label / f"{i}.png")
-    done, said = undisturbed(folder, "fit data.csv --label label --epochs 5 --seed 1 --quiet --out run".split())
+            Image.fromarray(draw.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(
+                folder / "photos" / label / f"{i}.png"
+            )
+    done, said = undisturbed(
+        folder, ["fit", "data.csv", "--label", "label", "--epochs", "5", "--seed", "1", "--quiet", "--out", "run"]
+    )
     assert done == 0, said
     fingerprint = json.loads((folder / "run" / "run.json").read_text())["fingerprint"]
     tasks = [
-        {"id": row, "data": {"holdfast_row": row, "holdfast_run": fingerprint}, "annotations": [
-            {"completed_by": {"id": 1, "email": "a@x.org"}, "was_cancelled": False, "result": [
-                {"from_name": "label", "to_name": "item", "type": "choices", "value": {"choices": ["yes"]}}]}]}
+        {
+            "id": row,
+            "data": {"holdfast_row": row, "holdfast_run": fingerprint},
+            "annotations": [
+                {
+                    "completed_by": {"id": 1, "email": "a@x.org"},
+                    "was_cancelled": False,
+                    "result": [
+                        {"from_name": "label", "to_name": "item", "type": "choices", "value": {"choices": ["yes"]}}
+                    ],
+                }
+            ],
+        }
         for row in range(20)
-    ]  # fmt: skip
+    ]
     (folder / "back.json").write_text(json.dumps(tasks))
     from holdfast.review.store import REVIEWS, Answer, Store
 
@@ -153,9 +173,14 @@ def undisturbed(folder: Path, words: Sequence[str]) -> tuple[int, str]:
 
 def state_of(path: Path) -> dict[str, str]:
     """Every file of a result by its digest, times left out; empty where there is none."""
-    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path] if path.exists() else []
-    return {each.name if each == path else str(each.relative_to(path)): _digest(each) for each in files
-            if each.name not in (".lock", "report.html", "reviews.sqlite-wal", "reviews.sqlite-shm")}  # fmt: skip
+    files = (
+        sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path] if path.exists() else []
+    )
+    return {
+        each.name if each == path else str(each.relative_to(path)): _digest(each)
+        for each in files
+        if each.name not in (".lock", "report.html", "reviews.sqlite-wal", "reviews.sqlite-shm")
+    }
 
 
 def _digest(path: Path) -> str:
@@ -163,7 +188,8 @@ def _digest(path: Path) -> str:
     from holdfast.files import read_tensors
 
     if path.name == "last.safetensors":
-        content = {name: value for name, value in checkpoint.load(path).items() if name != "history"}
+        content = {name: value for name, value in checkpoint.load(path).items() if name not in ("history", "time")}
+        content["random"] = content["random"]["torch"]  # the others are the process's own, and nothing draws from them
         return hashlib.sha256(_plain(content)).hexdigest()
     if path.suffix == ".safetensors":
         return hashlib.sha256(_plain(read_tensors(path)[0])).hexdigest()
@@ -180,7 +206,11 @@ def _digest(path: Path) -> str:
 
 def _plain(value: Any) -> bytes:
     if isinstance(value, dict):
-        return b"{" + b",".join(repr(k).encode() + _plain(v) for k, v in sorted(value.items(), key=lambda e: str(e[0]))) + b"}"
+        return (
+            b"{"
+            + b",".join(repr(k).encode() + _plain(v) for k, v in sorted(value.items(), key=lambda e: str(e[0])))
+            + b"}"
+        )
     if isinstance(value, list | tuple):
         return b"[" + b",".join(map(_plain, value)) + b"]"
     if hasattr(value, "numpy"):
@@ -195,14 +225,21 @@ def decisions(path: Path) -> list[tuple[Any, ...]]:
     import sqlite3
 
     with closing(sqlite3.connect(path)) as found:
-        return found.execute("SELECT row, reviewer, verdict, label FROM entries ORDER BY row, reviewer, number").fetchall()
+        return found.execute(
+            "SELECT row, reviewer, verdict, label FROM entries ORDER BY row, reviewer, number"
+        ).fetchall()
 
 
 def leftovers(*folders: Path) -> list[str]:
     """What nobody would look for: parts of files, locks, temporary folders."""
     found = [each for folder in folders for each in folder.rglob("*")]
-    return [str(each) for each in found if each.name.endswith((".part", ".before")) or each.name == ".lock"
-            or (each.name.startswith("holdfast-") and each.is_dir())]  # fmt: skip
+    return [
+        str(each)
+        for each in found
+        if each.name.endswith((".part", ".before"))
+        or each.name == ".lock"
+        or (each.name.startswith("holdfast-") and each.is_dir())
+    ]
 
 
 class Answering:
@@ -277,17 +314,16 @@ def reviewed_and_killed(folder: Path, draw: Random) -> list[str]:
 def _quietly(do: Callable[[], None]) -> None:
     import httpx
 
-    try:
+    with suppress(httpx.HTTPError, OSError):  # the server was killed
         do()
-    except (httpx.HTTPError, OSError):
-        pass  # the server was killed
 
 
 @contextmanager
-def small_disk(place: Path, size: int) -> Iterator[Path | None]:
-    """A disk of so many bytes; None where none can be mounted."""
+def small_disk(place: Path) -> Iterator[Path | None]:
+    """A disk whose size can be changed; None where none can be mounted."""
     place.mkdir(parents=True, exist_ok=True)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", place], check=False, capture_output=True).returncode:
+    words = ["mount", "-t", "tmpfs", "-o", "size=64m", "none", place]
+    if subprocess.run(words, check=False, capture_output=True).returncode:
         yield None
         return
     try:
@@ -307,16 +343,22 @@ class Chaos:
         self.before = state_of(self.clean)
         self.expected: dict[str, dict[str, str]] = {}
         self.took: dict[str, float] = {}
+        self.wrote: dict[str, int] = {}
         for name, command in COMMANDS.items():
             if name != "review":
-                self.expected[name], self.took[name] = self._whole(command)
+                self._whole(name, command)
 
-    def _whole(self, command: Command) -> tuple[dict[str, str], float]:
+    def _whole(self, name: str, command: Command) -> None:
+        """What a command comes to that nobody disturbs, how long it takes and how much it writes."""
         with self.place() as work:
             began = time.monotonic()
             code, said = undisturbed(work, command.words.split())
             assert code == 0, said
-            return state_of(work / command.out), time.monotonic() - began
+            self.took[name] = time.monotonic() - began
+            out = work / command.out
+            self.expected[name] = state_of(out)
+            files = [out] if out.is_file() else [each for each in out.rglob("*") if each.is_file()]
+            self.wrote[name] = sum(each.stat().st_size for each in files)
 
     @contextmanager
     def place(self, at: Path | None = None) -> Iterator[Path]:
@@ -329,21 +371,28 @@ class Chaos:
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
+    def size(self, name: str) -> int:
+        """Bytes that a command writes, at least some."""
+        return self.wrote.get(name, 0) + (16 << 10)
+
     def disturbed(self, how: str, name: str, draw: Random) -> list[str]:
         """What was wrong after one disturbance; nothing where all was well."""
         command = COMMANDS[name]
         if how == "full disk":
-            need = sum(each.stat().st_size for each in self.clean.rglob("*") if each.is_file())
-            with small_disk(self.folder / "disk", need + (200 << 10) + int(draw.random() * (300 << 10))) as disk:
+            with small_disk(self.folder / "disk") as disk:
                 if disk is None:
                     return ["skipped: no small disk can be mounted here"]
                 with self.place(disk) as work:
+                    full = shutil.disk_usage(disk).used + int(draw.random() * self.size(name))
+                    subprocess.run(["mount", "-o", f"remount,size={full}", disk], check=True)
                     code, said = undisturbed(work, command.words.split())
                     subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
-                    wrong = [] if code in (0, 1, 2) and "Traceback" not in said else [f"ends with {code}: {said[-300:]}"]
-                    if code and "disk is full" not in said and "failed" not in said:
+                    wrong = self._after(name, work)
+                    if code not in (0, 1, 2) or "Traceback" in said or "mistake in Holdfast" in said:
+                        wrong.append(f"ends with {code}: {said[-300:]}")
+                    elif code and "disk is full" not in said and "No space left" not in said:
                         wrong.append(f"does not say that the disk is full: {said[-300:]}")
-                    return wrong + self._after(name, work)
+                    return wrong
         with self.place() as work:
             if name == "review":
                 return reviewed_and_killed(work, draw)
@@ -367,10 +416,17 @@ class Chaos:
 
     def _under_another_clock(self, work: Path, command: Command, clock: Path, draw: Random) -> None:
         """The clock leaps by up to ten years, forwards or back, twice while the command works."""
-        environment = {**os.environ, "LD_PRELOAD": str(FAKE), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1",
-                       "FAKETIME_DONT_FAKE_MONOTONIC": "1"}  # fmt: skip
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": str(FAKE),
+            "FAKETIME_TIMESTAMP_FILE": str(clock),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
         words = [sys.executable, "-m", "holdfast", *command.words.split()]
-        process = subprocess.Popen(words, cwd=work, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            words, cwd=work, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         for _ in range(2):
             time.sleep(draw.random() * (self.took[command_name(command)] + 3) / 2)
             clock.write_text(f"{draw.choice('+-')}{draw.randrange(1, 3650)}d")
@@ -406,15 +462,17 @@ def command_name(command: Command) -> str:
 
 
 def planned(moments: int, seed: int) -> list[tuple[str, str, int]]:
-    """Disturbance, command and number of every moment, commands in turn."""
-    plan = []
+    """Disturbance, command and number of every moment, all of them in turn."""
+    plan: list[tuple[float, str, str, int]] = []
     for how, share in DISTURBANCES.items():
         names = [name for name in COMMANDS if how == "kill" or name != "review"]
         if how == "full disk":
-            names = [name for name in names if name != "import"]  # nothing of it is written aside: SQLite keeps its own log
-        for number in range(max(1, share * moments // 200)):
-            plan.append((how, names[(number + seed) % len(names)], number))
-    return plan
+            names = [
+                name for name in names if name != "import"
+            ]  # nothing of it is written aside: SQLite keeps its own log
+        count = max(1, share * moments // 200)
+        plan += [(number / count, how, names[(number + seed) % len(names)], number) for number in range(count)]
+    return [(how, name, number) for _, how, name, number in sorted(plan)]
 
 
 def table(lines: Sequence[dict[str, str]]) -> str:
@@ -424,10 +482,14 @@ def table(lines: Sequence[dict[str, str]]) -> str:
         mine = [line for line in lines if line["how"] == how]
         tried = [line for line in mine if not line["wrong"].startswith("skipped")]
         count = {
-            "lost": ("lost", "changed what"), "doubled": ("twice", "doubled"),
-            "same": ("another result", "taken up", "ends with", "does not say"), "left": ("left behind",),
-        }  # fmt: skip
-        found = {key: sum(any(word in line["wrong"] for word in words) for line in tried) for key, words in count.items()}
+            "lost": ("lost", "changed what"),
+            "doubled": ("twice", "doubled"),
+            "same": ("another result", "taken up", "ends with", "does not say"),
+            "left": ("left behind",),
+        }
+        found = {
+            key: sum(any(word in line["wrong"] for word in words) for line in tried) for key, words in count.items()
+        }
         commands = len({line["command"] for line in tried})
         text.append(f"| {how} | {len(tried)} | {commands} | " + " | ".join(map(str, found.values())) + " |")
     return "\n".join(text)
@@ -444,8 +506,19 @@ def main() -> int:
     import torch
 
     torch.set_num_threads(1)
-    for module in ("holdfast.cli", "holdfast.audit", "holdfast.contrastive.pretrain", "holdfast.plots", "holdfast.report",
-                   "holdfast.diagnosis.page", "holdfast.review.app", "lightning_fabric", "sklearn.ensemble", "uvicorn", "httpx"):  # fmt: skip
+    for module in (
+        "holdfast.cli",
+        "holdfast.audit",
+        "holdfast.contrastive.pretrain",
+        "holdfast.plots",
+        "holdfast.report",
+        "holdfast.diagnosis.page",
+        "holdfast.review.app",
+        "lightning_fabric",
+        "sklearn.ensemble",
+        "uvicorn",
+        "httpx",
+    ):
         __import__(module)
     known: list[dict[str, str]] = []
     if asked.record.exists():
@@ -466,7 +539,13 @@ def main() -> int:
                 wrong = ["skipped: libfaketime is not installed (apt-get install faketime)"]
             else:
                 wrong = chaos.disturbed(how, name, Random(f"{asked.seed} {how} {number}"))
-            line = {"seed": str(asked.seed), "how": how, "number": str(number), "command": name, "wrong": "; ".join(wrong)}
+            line = {
+                "seed": str(asked.seed),
+                "how": how,
+                "number": str(number),
+                "command": name,
+                "wrong": "; ".join(wrong),
+            }
             record.writerow(line)
             file.flush()
             known.append(line)
@@ -475,7 +554,10 @@ def main() -> int:
         left = leftovers(Path(temporary))
     print(table(known))
     bad = [line for line in known if line["wrong"] and not line["wrong"].startswith("skipped")]
-    print(f"\n{len(known)} moments, {len(bad)} of them wrong" + (f"; left in the temporary folder: {left}" if left else ""))
+    print(
+        f"\n{len(known)} moments, {len(bad)} of them wrong"
+        + (f"; left in the temporary folder: {left}" if left else "")
+    )
     return 1 if bad or left else 0
 
 

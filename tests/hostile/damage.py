@@ -11,17 +11,85 @@ from random import Random
 from typing import Any
 
 TOKENS = (
-    b"\0", b"\xff" * 8, b"\x7f\xff\xff\xff", b"\xff\xff\xff\x7f", b"\x80\0\0\0", b"-1", b"0", b"9" * 400, b"NaN", b"1e999",
-    b"-inf", b'"', b"'", b"\n", b"\r\n", b",", b";", b"\t", b"[", b"]", b"{", b"}", b"null", b"true", b"\xef\xbb\xbf",
-    b"\xff\xfe", b"\xed\xa0\x80", b"[/red]", b"=1+1", b"../../etc/passwd", b"<script>", b"%00", b"\\u0000", b"9999-12-31",
-    b"0001-01-01", b"99999999999999999999", b"a" * 3000,
-)  # fmt: skip
+    b"\0",
+    b"\xff" * 8,
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\x7f",
+    b"\x80\0\0\0",
+    b"-1",
+    b"0",
+    b"9" * 400,
+    b"NaN",
+    b"1e999",
+    b"-inf",
+    b'"',
+    b"'",
+    b"\n",
+    b"\r\n",
+    b",",
+    b";",
+    b"\t",
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b"null",
+    b"true",
+    b"\xef\xbb\xbf",
+    b"\xff\xfe",
+    b"\xed\xa0\x80",
+    b"[/red]",
+    b"=1+1",
+    b"../../etc/passwd",
+    b"<script>",
+    b"%00",
+    b"\\u0000",
+    b"9999-12-31",
+    b"0001-01-01",
+    b"99999999999999999999",
+    b"a" * 3000,
+)
 """What parsers stumble over."""
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2, 10**6, 2**31, 2**63, -(2**63), 10**400, 0.5, -0.5, 1e308, float("nan"), float("inf"), "",
-    "a", "label", "0", "-1", "nan", "\0", "\ud800", "[/red]", "../..", "/etc/passwd", "os:system", "a" * 5000, [], {}, [[]],
-    [None], [0], [[[[[[]]]]]], {"": ""}, {"name": "evil", "settings": {}},
-)  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2,
+    10**6,
+    2**31,
+    2**63,
+    -(2**63),
+    10**400,
+    0.5,
+    -0.5,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "a",
+    "label",
+    "0",
+    "-1",
+    "nan",
+    "\0",
+    "\ud800",
+    "[/red]",
+    "../..",
+    "/etc/passwd",
+    "os:system",
+    "a" * 5000,
+    [],
+    {},
+    [[]],
+    [None],
+    [0],
+    [[[[[[]]]]]],
+    {"": ""},
+    {"name": "evil", "settings": {}},
+)
 """What stands in the place of another value."""
 DEEP = 3000
 """Brackets within brackets, more than a recursion bears."""
@@ -74,8 +142,17 @@ def _unpacked(content: bytes, draw: Random) -> bytes:
                 for each, data in members.items():
                     archive.writestr(each, data)
             return out.getvalue()
-    except (OSError, ValueError, EOFError, KeyError, IndexError, zipfile.BadZipFile, zlib.error, NotImplementedError,
-            RuntimeError):  # fmt: skip
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        KeyError,
+        IndexError,
+        zipfile.BadZipFile,
+        zlib.error,
+        NotImplementedError,
+        RuntimeError,
+    ):
         pass  # a change before has broken the packing itself
     return _bytes(content, draw)
 

@@ -41,7 +41,7 @@ LOADED = (
     "lightning_fabric", "numba", "openpyxl", "pyarrow.parquet", "pyarrow.feather", "sklearn.ensemble",
     "sklearn.linear_model", "sklearn.neighbors", "torch.utils.data",
 )  # fmt: skip
-EACH = 400
+EACH = 2000
 """Inputs that one process tries."""
 
 
@@ -102,6 +102,12 @@ def _try(folder: Path, name: str, inputs: Sequence[bytes], seen: mmap.mmap, out:
     seen[:16] = struct.pack("qd", -1, 0.0)
     shutil.rmtree(own, ignore_errors=True)
     os._exit(0)
+
+
+def _spent() -> float:
+    """Seconds of the processor that this process and those that it has waited for have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime + time.process_time()
 
 
 def _cpu(process: int) -> float:
@@ -214,12 +220,12 @@ def main() -> int:
             else:
                 wanted = asked.inputs if asked.door else -(-asked.inputs * door.share // whole)
                 inputs = [content_of(door, name, asked.seed, number) for number in range(wanted)]
-            start = time.monotonic()
+            start = _spent()
             for at in range(0, len(inputs), EACH):
                 failures += tried(folder, name, inputs[at : at + EACH])
             count += len(inputs)
-            spent[name] += time.monotonic() - start
-            print(f"{name}: {len(inputs):,} inputs, {spent[name]:.1f} s", flush=True)
+            spent[name] += _spent() - start
+            print(f"{name}: {len(inputs):,} inputs, {spent[name]:.1f} s of the processor", flush=True)
     told: set[tuple[str, str]] = set()
     for failure in failures:
         if (failure.door, failure.what) not in told:
@@ -229,7 +235,8 @@ def main() -> int:
                 place = KEPT / failure.door.replace("/", "_").replace(" ", "_")
                 place.mkdir(parents=True, exist_ok=True)
                 (place / f"{zlib.crc32(failure.what.encode()):08x}").write_bytes(failure.content)
-    print(f"\n{count:,} inputs, {len(failures)} failures of {len(told)} kinds, {time.monotonic() - began:.0f} s")
+    passed = f"{time.monotonic() - began:.0f} s, {_spent():.0f} s of the processor"
+    print(f"\n{count:,} inputs, {len(failures)} failures of {len(told)} kinds, {passed}")
     return 1 if failures else 0
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import typer
 from rich.box import HEAVY_HEAD
-from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import options as o
@@ -97,7 +96,7 @@ def compare(
         jobs=jobs, threads=max(1, threads), progress=partial(o.bar_of, quiet),
     )  # fmt: skip
     for run, why in summary.attrs["failed"].items():
-        o.console.print(f"[red]{run} failed:[/red] {escape(why)}")
+        o.console.print(f"{run} failed: {why}", style="red", highlight=False)
     o.console.print(table_of(summary, percent=rows.classes is not None, narrow=o.is_narrow()))
     o.console.print(f"table: {out / 'summary.csv'}   runs: {out / 'runs.csv'}   picture: {out / 'curves.png'}")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from holdfast.cli import options as o
 from holdfast.run import Run
@@ -31,7 +32,7 @@ def diagnose(
     path = out or run / "diagnosis.html"
     write_page(found, path)
     for panel in panels(found):
-        o.console.print(f"[bold]{panel.title}.[/bold] {panel.sentence}", highlight=False)
+        o.console.print(Text.assemble((f"{panel.title}. ", "bold"), panel.sentence))
     conditions = [condition for lines in found.conditions.values() for condition in lines]
     if conditions:
         o.console.print(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from holdfast.clean.files import folder_aside
 from holdfast.cli import options as o
@@ -97,4 +96,4 @@ def _labels(made: Run, run: Path, out: Path, force: bool) -> None:
 
 
 def _tell(text: str) -> None:
-    o.console.print(escape(text), highlight=False, soft_wrap=True)
+    o.console.print(text, highlight=False, soft_wrap=True)

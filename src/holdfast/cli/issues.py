@@ -7,7 +7,6 @@ from typing import Annotated
 
 import pandas as pd
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import options as o
@@ -50,5 +49,5 @@ def _shown(lines: pd.DataFrame, narrow: bool) -> Table:
         widest = 16 if narrow and name not in ("row", "trust") else None
         table.add_column(name, no_wrap=narrow, overflow="ellipsis", max_width=widest)
     for line in lines.to_dict("records"):
-        table.add_row(*(f"{line[n]:.4g}" if isinstance(line[n], float) else escape(str(line[n])) for n in columns))
+        table.add_row(*(f"{line[n]:.4g}" if isinstance(line[n], float) else str(line[n]) for n in columns))
     return table

@@ -31,7 +31,8 @@ from holdfast.progress import Bar, Progress, Silent
 from holdfast.registry import lookup
 from holdfast.usual import NEW, TUNED, Usual
 
-console = Console()
+console = Console(markup=False)
+"""Names of files, labels and columns stand in nearly all that is printed, and none of them is markup."""
 WIDE = 110
 """Columns of a screen that shows every table in full."""
 
@@ -129,7 +130,7 @@ Crop = Annotated[
     bool | None,
     typer.Option("--augment/--no-augment", help="Random crops and flips; by default for colour images only."),
 ]
-Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Seed = Annotated[int, typer.Option(help="Of everything random.", min=0, max=2**32 - 1)]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")]
 Precision = Annotated[str, typer.Option(help="32-true, bf16-mixed, 16-mixed, 64-true.")]
 Threads = Annotated[int, typer.Option(help="Processor threads; 0 leaves the choice to torch.")]
@@ -326,7 +327,7 @@ def encoding_bar(quiet: bool, title: str, unit: str) -> Progress:
     without = "cnn4" if unit == "images" else "mlp"
     if not quiet:
         text = f"{title}, a pre-trained network, reads the {unit} first, once; --net {without} goes without"
-        Console(stderr=True).print(text, highlight=False, soft_wrap=True)
+        Console(stderr=True, markup=False).print(text, highlight=False, soft_wrap=True)
     return progress_bar(title, quiet, unit)
 
 

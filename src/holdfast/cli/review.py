@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from holdfast.cli import options as o
 from holdfast.errors import HoldfastError
@@ -124,4 +123,4 @@ def _revoke(links: Links, reviewers: Sequence[str]) -> None:
 
 
 def _print(text: str) -> None:
-    o.console.print(escape(text), highlight=False)
+    o.console.print(text, highlight=False)

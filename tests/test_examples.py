@@ -45,6 +45,6 @@ def test_the_demo_shows_the_default_ahead(tmp_path):
 
 def test_the_readme_shows_the_loop_of_the_example():
     readme, example = ((ROOT / name).read_text() for name in ("README.md", "examples/own_loop.py"))
-    start = example.index("feed = holdfast.Feed")
+    start = example.index("feed = Feed")
     end = example.index("\ncorrect")
     assert example[start:end].strip() in readme

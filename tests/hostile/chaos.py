@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-ROWS = 300
+ROWS = 200
 TIMED = ("seconds", "cpu_seconds", "seconds_sd", "cpu_seconds_sd")
 """Columns that no two runs share."""
 FAKE = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
@@ -58,7 +58,7 @@ class Command:
     over: bool = False
 
 
-TRAIN = "data.csv --label label --epochs 3 --seed 1 --quiet"
+TRAIN = "data.csv --label label --epochs 2 --seed 1 --quiet"
 COMMANDS = {
     "fit": Command(f"fit {TRAIN} --out new", "new", "--resume"),
     "fit, crust": Command(f"fit {TRAIN} --method crust --no-evidence --out new", "new", "--resume"),
@@ -191,6 +191,9 @@ def _digest(path: Path) -> str:
         content = {name: value for name, value in checkpoint.load(path).items() if name not in ("history", "time")}
         content["random"] = content["random"]["torch"]  # the others are the process's own, and nothing draws from them
         return hashlib.sha256(_plain(content)).hexdigest()
+    if path.name == "run.json":
+        config = json.loads(path.read_text())
+        return repr({name: value for name, value in config.items() if name not in ("source", "pretrained")})
     if path.suffix == ".safetensors":
         return hashlib.sha256(_plain(read_tensors(path)[0])).hexdigest()
     if path.suffix == ".npz":

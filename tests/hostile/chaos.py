@@ -76,9 +76,9 @@ COMMANDS = {
     "noise, images": Command("noise photos --rate 0.3 --out new", "new"),
     "predict": Command("predict run data.csv --out new.csv --probabilities", "new.csv"),
     "select": Command("select points.npy --k 0.1 --out new.csv --quiet", "new.csv"),
-    "issues": Command("issues run --out new.csv", "new.csv", over=True),
-    "report": Command("report run --out new.html", "new.html", over=True),
-    "diagnose": Command("diagnose run --examples 20 --out new.html", "new.html", over=True),
+    "issues": Command("issues run --out new.csv", "new.csv", "--force", over=True),
+    "report": Command("report run --out new.html", "new.html", "--force", over=True),
+    "diagnose": Command("diagnose run --examples 20 --out new.html", "new.html", "--force", over=True),
     "clean": Command("clean run --out new.csv", "new.csv"),
     "export": Command("export run --out new.csv", "new.csv"),
     "export, label-studio": Command("export run --to label-studio --out new.json", "new.json"),
@@ -93,15 +93,15 @@ def prepare(folder: Path) -> None:
     x = draw.normal(size=(ROWS, 5))
     given = np.where((x[:, 0] + x[:, 1] > 0) ^ (draw.random(ROWS) < 0.2), "yes", "no")
     pd.DataFrame(x.round(4), columns=list("abcde")).assign(label=given).to_csv(folder / "data.csv", index=False)
-    np.save(folder / "points.npy", draw.normal(size=(2000, 8)).astype(np.float32))
+    np.save(folder / "points.npy", draw.normal(size=(600, 8)).astype(np.float32))
     for label in ("cats", "dogs"):
         (folder / "photos" / label).mkdir(parents=True)
-        for i in range(40):
+        for i in range(20):
             Image.fromarray(draw.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(
                 folder / "photos" / label / f"{i}.png"
             )
     done, said = undisturbed(
-        folder, ["fit", "data.csv", "--label", "label", "--epochs", "5", "--seed", "1", "--quiet", "--out", "run"]
+        folder, ["fit", "data.csv", "--label", "label", "--epochs", "3", "--seed", "1", "--quiet", "--out", "run"]
     )
     assert done == 0, said
     fingerprint = json.loads((folder / "run" / "run.json").read_text())["fingerprint"]
@@ -289,7 +289,7 @@ def reviewed_and_killed(folder: Path, draw: Random) -> list[str]:
 
     process = start(folder, ["review", "run"])
     person = Answering(folder, process)
-    rows = list(range(60, 200))
+    rows = list(range(60, 160))
     thread = threading.Thread(target=_quietly, args=(lambda: person.until(time.monotonic() + 60, rows),), daemon=True)
     thread.start()
     while not person.sent and thread.is_alive():

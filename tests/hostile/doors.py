@@ -39,8 +39,8 @@ def doors(folder: Path) -> dict[str, Door]:
     return {
         **readers(folder),
         **run_folders(folder),
-        "review page": Door(tuple(json.dumps(each).encode() for each in REQUESTS), Page(review), 50, asked_wrongly),
-        "command line": Door(samples, line, 6, line.spoil),
+        "review page": Door(tuple(json.dumps(each).encode() for each in REQUESTS), Page(review), 200, asked_wrongly),
+        "command line": Door(samples, line, 10, line.spoil),
     }
 
 

@@ -59,29 +59,29 @@ def readers(folder: Path) -> dict[str, Door]:
         "csv",
         "a.csv",
         (text, text.replace(b",", b";"), "\ufeff".encode() + text, frame.to_csv().encode("utf-16")),
-        12,
+        30,
         label="label",
     )
-    add("csv of numbers", "a.tsv", (frame[["age", "label"]].to_csv(index=False, sep="\t").encode(),), 4, label="age")
-    add("packed csv", "a.csv.gz", packed(text), 5, label="label")
-    add("json", "a.json", (lines, whole), 8, label="label")
-    add("parquet", "a.parquet", (written(frame.to_parquet),), 6, label="label")
+    add("csv of numbers", "a.tsv", (frame[["age", "label"]].to_csv(index=False, sep="\t").encode(),), 14, label="age")
+    add("packed csv", "a.csv.gz", packed(text), 40, label="label")
+    add("json", "a.json", (lines, whole), 40, label="label")
+    add("parquet", "a.parquet", (written(frame.to_parquet),), 50, label="label")
     add(
         "feather",
         "a.feather",
         (written(frame.to_feather), written(lambda out: frame.to_feather(out, compression="lz4"))),
-        4,
+        12,
         label="label",
     )
-    add("excel", "a.xlsx", (written(lambda out: frame.to_excel(out, index=False)),), 2, label="label")
-    add("sqlite", "a.db", (_database(folder),), 4, label="label")
+    add("excel", "a.xlsx", (written(lambda out: frame.to_excel(out, index=False)),), 4, label="label")
+    add("sqlite", "a.db", (_database(folder),), 12, label="label")
     arrays = {"x_train": x, "y_train": y, "x_test": x[:6], "y_test": y[:6]}
     images = {"x_train": pixels, "y_train": y, "class_names": np.array(["a", "b"])}
     add(
         "npz",
         "a.npz",
         (written(lambda out: np.savez(out, **arrays)), written(lambda out: np.savez_compressed(out, **images))),
-        8,
+        100,
     )
     head = struct.pack(">I", ROWS)
     idx = (
@@ -94,7 +94,7 @@ def readers(folder: Path) -> dict[str, Door]:
         (place / "train-images-idx3-ubyte").write_bytes(idx[0])
         (place / "train-labels-idx1-ubyte").write_bytes(idx[1])
         file = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")[which]
-        add(name, file, (idx[which], gzip.compress(idx[which])), 6, root=place)
+        add(name, file, (idx[which], gzip.compress(idx[which])), 40, root=place)
     batch = {b"data": draw.integers(0, 256, (3, 3072), dtype=np.uint8), b"labels": [1, 0, 2]}
     samples = tuple(pickle.dumps(batch, protocol) for protocol in (2, 4))
     small = {b"data": np.arange(64, dtype=np.uint8).reshape(2, 32), b"labels": [np.int64(3), 4]}
@@ -104,9 +104,9 @@ def readers(folder: Path) -> dict[str, Door]:
         (place / f"data_batch_{k}").write_bytes(samples[0])
     (place / "test_batch").write_bytes(samples[0])
     (place / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"a", b"b", b"c"]}, 2))
-    add("cifar", "data_batch_1", samples, 4, root=place)
+    add("cifar", "data_batch_1", samples, 20, root=place)
     doors["pickled batch"] = Door(
-        tuple(pickle.dumps(small, p) for p in range(6)), lambda content: plain_values(content), 60
+        tuple(pickle.dumps(small, p) for p in range(6)), lambda content: plain_values(content), 240
     )
     place = folder / "images"
     for label in "ab":
@@ -118,7 +118,7 @@ def readers(folder: Path) -> dict[str, Door]:
         written(lambda out, f=form: picture.save(out, f)) for form in ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF")
     )
     for form in (0, 1):
-        add("images" if form == 0 else "images left out", "a/0.png", pictures, 8, root=place, skip_broken=bool(form))
+        add("images" if form == 0 else "images left out", "a/0.png", pictures, 20, root=place, skip_broken=bool(form))
     shutil.copytree(place, folder / "images_left_out", dirs_exist_ok=True)
     place = folder / "coco"
     shutil.copytree(folder / "images" / "a", place / "pictures")
@@ -127,12 +127,12 @@ def readers(folder: Path) -> dict[str, Door]:
         "annotations": [{"id": i, "image_id": i, "category_id": i % 2, "bbox": [0, 0, 8, 8]} for i in range(3)],
         "categories": [{"id": 0, "name": "cat"}, {"id": 1, "name": "dog"}],
     }
-    add("coco", "a.json", (json.dumps(document).encode(),), 10)
+    add("coco", "a.json", (json.dumps(document).encode(),), 60)
     add(
         "image table",
         "a.csv",
         (b"file,label\n" + b"".join(b"pictures/%d.png,%d\n" % (i, i % 2) for i in range(3)),),
-        2,
+        4,
         label="label",
     )
     shutil.copytree(folder / "images" / "a", folder / "image_table" / "pictures")
@@ -141,6 +141,6 @@ def readers(folder: Path) -> dict[str, Door]:
     (features / "data.csv").write_bytes(frame[["age", "label"]].to_csv(index=False).encode())
     look = _reading(features / "data.csv", label="label", features=features / "f.npy")
     doors["features"] = Door(
-        (written(lambda out: np.save(out, x.astype(np.float32))),), into(features / "f.npy", look), 4
+        (written(lambda out: np.save(out, x.astype(np.float32))),), into(features / "f.npy", look), 8
     )
     return doors

@@ -36,8 +36,8 @@ def run_folders(folder: Path) -> dict[str, Door]:
         rows, held_out = Source.at(data, "0.25", 0, label="label").load()
         fit(rows, Method(), "mlp", test=held_out, epochs=2, evidence=True, device="cpu", out=run, resume=True)
 
-    shares = {"run.json": (7, rest), "ledger.npz": (3, look), "history.csv": (2, rest), "model.safetensors": (2, look),
-              "held_out.safetensors": (2, look), "reviews.sqlite": (2, look), "start.safetensors": (1, go_on),
+    shares = {"run.json": (30, rest), "ledger.npz": (6, look), "history.csv": (3, rest), "model.safetensors": (2, look),
+              "held_out.safetensors": (3, look), "reviews.sqlite": (2, look), "start.safetensors": (1, go_on),
               "evidence.safetensors": (1, go_on), "checkpoint/last.safetensors": (2, go_on)}  # fmt: skip
     doors = {
         f"run {name}": Door(((run / name).read_bytes(),), into(run / name, then), share)
@@ -51,7 +51,7 @@ def run_folders(folder: Path) -> dict[str, Door]:
     doors["corrected labels"] = Door(
         (corrected, "\n".join(labels).encode()),
         into(path, lambda: with_corrected(read(data, label="label")[0], path)),
-        2,
+        1,
     )
     about = {"holdfast_row": 1, "holdfast_run": Run.records(run).config.fingerprint}
     annotation = {"completed_by": {"id": 1, "email": "a@x.org"}, "was_cancelled": False, "result": [
@@ -66,5 +66,5 @@ def run_folders(folder: Path) -> dict[str, Door]:
     yaml = b"epochs: 1\nlabel: label\nmethod: standard\nset: {rate: 0.5}\nmerge: ['a=b']\nout: x\n"
     words = ["noise", str(data), "--out", str(folder / "noisy.csv"), "--config", str(options)]
     noise = b"label: label\nrate: 0.3\nkind: symmetric\nset: {exact: true}\nout: n.csv\n"
-    doors["options file"] = Door((yaml, noise), into(options, lambda: command(words)), 2)
+    doors["options file"] = Door((yaml, noise), into(options, lambda: command(words)), 8)
     return doors

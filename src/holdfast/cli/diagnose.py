@@ -17,6 +17,7 @@ def diagnose(
         Path | None, typer.Option(help="HTML file to write; diagnosis.html in the run if not given.")
     ] = None,
     examples: Annotated[int, typer.Option(help="Rows whose Jacobian is looked at.")] = 100,
+    force: o.Force = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Say how far a run went, what its Jacobian looks like, and which conditions of the theorems hold.
@@ -27,6 +28,8 @@ def diagnose(
     from holdfast.diagnosis.page import panels, write_page
     from holdfast.run import Run
 
+    if out is not None:
+        o.check_free(out, force)
     with o.console.status("looking at the Jacobian"):
         found = look(Run.load(run, trust=trust_code), examples=examples)
     path = out or run / "diagnosis.html"

@@ -21,6 +21,7 @@ def issues(
     run: o.RunPath,
     out: Annotated[Path | None, typer.Option(help="CSV file to write; issues.csv in the run if not given.")] = None,
     show: Annotated[int, typer.Option(help="How many of the least trusted rows to print.")] = 10,
+    force: o.Force = False,
 ) -> None:
     """Say which labels of a run are wrong: a ranked table with suggestions and calibrated trust.
 
@@ -33,6 +34,8 @@ def issues(
     from holdfast.run import Run
     from holdfast.spreadsheet import write_csv
 
+    if out is not None:
+        o.check_free(out, force)
     made = Run.records(run)
     table = made.issues()
     path = out or run / "issues.csv"

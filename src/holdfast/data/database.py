@@ -17,8 +17,8 @@ from holdfast.memory import check_fits
 _NUMBERS = ("rowid", "_rowid_", "oid")
 """What SQLite calls the number of a row, unless a column has that name."""
 _LINES = 1000
-_STEP, _STEPS, _PAGE = 100_000, 2000, 4096
-"""Instructions of SQLite between two looks at the time; how many such a small file may take, and how large a page is."""
+_STEP, _STEPS, _PAGE = 100_000, 500, 4096
+"""Instructions of SQLite between two looks; how many such looks a page of a file may take, and its bytes."""
 _LISTED = 10
 """Names that an error lists."""
 

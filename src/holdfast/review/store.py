@@ -89,7 +89,7 @@ class Store:
             self.connection.execute("PRAGMA synchronous = FULL")
             with self.transaction():
                 owner = self._prepare(fingerprint)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise HoldfastError(f"{path} cannot be used for reviews ({error}); move it away to begin anew") from None
         if owner != fingerprint:
             raise HoldfastError(f"{path} holds reviews of other data; move it away to begin anew")
@@ -301,5 +301,5 @@ def decisions_at(path: Path, fingerprint: str) -> Decisions:
     with closing(Store(path, fingerprint)) as store:
         try:
             return Decisions(store)
-        except sqlite3.Error as error:  # the file opens, and a page of it is damaged
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the file opens, and a page of it is damaged
             raise HoldfastError(f"{path} cannot be read ({error}); move it away to begin anew") from None

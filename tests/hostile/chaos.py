@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -129,46 +130,50 @@ def prepare(folder: Path) -> None:
             store.decide(row, "Ada", Answer.keep, given[row])
 
 
-def start(folder: Path, words: Sequence[str], environment: dict[str, str] | None = None) -> int:
+def start(folder: Path, words: Sequence[str]) -> int:
     """A process that does what ``holdfast WORDS`` does in a folder, saying it into ``said``."""
     process = os.fork()
     if process:
         return process
+    code = 70
     try:
         os.setsid()
-        os.environ.update(environment or {})
         os.chdir(folder)
-        said = os.open(folder.parent / f"said-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        said = os.open(said_by(os.getpid()), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(said, 1)
         os.dup2(said, 2)
         sys.argv = ["holdfast", *words]
         from holdfast.cli import main
 
         main()
-        os._exit(0)
+        code = 0
     except SystemExit as end:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(end.code if isinstance(end.code, int) else 0)
+        code = end.code if isinstance(end.code, int) else 0
     except BaseException:
-        import traceback
-
         traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(70)
+    finally:  # whatever happens, this process is not to go on as the one that it was forked from
+        with suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
 
 
-def ended(process: int, folder: Path) -> tuple[int, str]:
+def said_by(process: int) -> Path:
+    """Where a process writes what it says: not on the disk that is filled."""
+    return Path(tempfile.gettempdir()) / f"said-{process}"
+
+
+def ended(process: int) -> tuple[int, str]:
     """How a process ended, and what it said."""
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    file = folder.parent / f"said-{process}"
+    file = said_by(process)
     said = file.read_text(errors="replace") if file.exists() else ""
     file.unlink(missing_ok=True)
     return code, said
 
 
 def undisturbed(folder: Path, words: Sequence[str]) -> tuple[int, str]:
-    return ended(start(folder, words), folder)
+    return ended(start(folder, words))
 
 
 def state_of(path: Path) -> dict[str, str]:
@@ -248,8 +253,8 @@ def leftovers(*folders: Path) -> list[str]:
 class Answering:
     """Somebody who answers on the review page of a process, row after row, and knows what was confirmed."""
 
-    def __init__(self, folder: Path, process: int) -> None:
-        self._file = folder.parent / f"said-{process}"
+    def __init__(self, process: int) -> None:
+        self._file = said_by(process)
         self._process = process
         self.sent: list[int] = []
         self.confirmed: list[int] = []
@@ -288,7 +293,7 @@ def reviewed_and_killed(folder: Path, draw: Random) -> list[str]:
     import threading
 
     process = start(folder, ["review", "run"])
-    person = Answering(folder, process)
+    person = Answering(process)
     rows = list(range(60, 160))
     thread = threading.Thread(target=_quietly, args=(lambda: person.until(time.monotonic() + 60, rows),), daemon=True)
     thread.start()
@@ -296,7 +301,7 @@ def reviewed_and_killed(folder: Path, draw: Random) -> list[str]:
         time.sleep(0.01)
     time.sleep(draw.random() * 0.5)
     os.kill(process, signal.SIGKILL)
-    ended(process, folder)
+    ended(process)
     thread.join(30)
     stands = [row for row, who, *_ in decisions(folder / "run" / "reviews.sqlite") if who == "Bob"]
     wrong = []
@@ -403,7 +408,7 @@ class Chaos:
                 process = start(work, command.words.split())
                 time.sleep(draw.random() * self.took[name] * 1.05)
                 os.kill(process, signal.SIGKILL)
-                ended(process, work)
+                ended(process)
             elif how == "clock":
                 clock = self.folder / "clock"
                 clock.write_text("+0d")
@@ -412,7 +417,7 @@ class Chaos:
                 first = start(work, command.words.split())
                 time.sleep(draw.random() * self.took[name] * 0.8)
                 second = start(work, command.words.split())
-                for code, said in (ended(first, work), ended(second, work)):
+                for code, said in (ended(first), ended(second)):
                     if code not in (0, 1, 2) or "Traceback" in said or "mistake in Holdfast" in said:
                         return [f"ends with {code}: {said[-300:]}"]
             return self._after(name, work)

@@ -1,12 +1,20 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: help install demo test lint types unit bench clean
+.PHONY: help install demo test lint types unit bench fuzz chaos test-lowest audit clean
+
+INPUTS ?= 1000000
+SEED ?= 1
+MOMENTS ?= 200
 
 help:
 	@echo "make demo    train on digits with 40 % wrong labels, ordinary training beside the default"
 	@echo "make test    lint, types and all tests"
 	@echo "make bench   the quick benchmarks (HOLDFAST_DATA names the folder with the data)"
+	@echo "make fuzz    wrong inputs through every door (INPUTS, SEED); what fails is kept for the tests"
+	@echo "make chaos   kill every command at moments of chance (MOMENTS), fill its disk, turn its clock"
+	@echo "make test-lowest   the fast tests with the lowest versions that pyproject.toml allows"
+	@echo "make audit   known holes in the pinned packages (needs the net)"
 	@echo "make clean   remove what these made"
 
 install: .venv/ready
@@ -40,5 +48,34 @@ bench: install
 	$(BIN)/python benchmarks/check.py --quick
 	$(BIN)/python benchmarks/clean.py --quick
 
+fuzz: install
+	$(BIN)/python tests/hostile/fuzz.py --inputs $(INPUTS) --seed $(SEED) --keep
+
+chaos: install
+	$(BIN)/python tests/hostile/chaos.py --moments $(MOMENTS)
+
+# Two environments beside .venv: one that resolves and asks, one that is tested.
+.venv-tools/ready:
+	$(PYTHON) -m venv .venv-tools
+	.venv-tools/bin/pip install --quiet --disable-pip-version-check uv pip-audit
+	@touch $@
+
+# torch stays as it is pinned: its older builds bring gigabytes of CUDA with them. LOWEST_TORCH names another.
+LOWEST_TORCH ?= $(shell grep '^torch==' constraints.txt)
+test-lowest: .venv-tools/ready
+	echo "$(LOWEST_TORCH)" > .venv-tools/torch.txt
+	.venv-tools/bin/uv pip compile --quiet pyproject.toml --extra review --extra excel --resolution lowest-direct \
+		--python-version 3.11 --no-build --override .venv-tools/torch.txt --no-header --no-annotate \
+		$(addprefix --find-links ,$(PIP_FIND_LINKS)) -o .venv-tools/lowest.txt
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r .venv-tools/lowest.txt
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check pytest httpx hypothesis
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
+	OMP_NUM_THREADS=1 .venv-lowest/bin/pytest -m "not slow" -W default tests/data tests/methods tests/hostile tests/stop \
+		tests/clean tests/test_cli.py tests/test_fit.py tests/test_checkpoint.py tests/test_config.py tests/test_predict.py
+
+audit: .venv-tools/ready
+	.venv-tools/bin/pip-audit --disable-pip --no-deps -r constraints.txt
+
 clean:
-	rm -rf .venv runs .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-tools .venv-lowest runs .mypy_cache .ruff_cache .pytest_cache

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FULL = "32-true"
 """The precision in which there is nothing to convert."""
+PRECISIONS = (FULL, "bf16-mixed", "16-mixed", "64-true", "bf16-true", "16-true")
 
 
 class Engine:
@@ -64,15 +65,19 @@ class Engine:
             self._fabric.backward(loss)
 
 
-def check_available(accelerator: str) -> None:
-    """An error for a device that this machine does not have, before anything is written."""
+def check_available(accelerator: str, precision: str = FULL) -> None:
+    """An error for a device that is not here, or a precision that is none, before anything is written."""
     there = {
+        "auto": True,
+        "cpu": True,
         "cuda": torch.cuda.is_available(),
         "gpu": torch.cuda.is_available(),
         "mps": bool(torch.backends.mps.is_available()),
     }
-    if not there.get(accelerator, True):
+    if not there.get(accelerator, False):
         raise HoldfastError(f"--device {accelerator}: there is no such device here; take cpu, or leave it out")
+    if precision not in PRECISIONS:
+        raise HoldfastError(f"--precision {precision}: there is {', '.join(PRECISIONS)}")
 
 
 def _joined(how: dict[str, Any], devices: int, place: Place | None) -> Fabric:

@@ -1,14 +1,21 @@
-"""Files: everything is written aside and renamed, so that a file is always the old one or the new one."""
+"""Files: everything is written aside and renamed, so that a file is always the old one or the new one.
+
+What a killed process has left beside a file goes when that file is written again.
+"""
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import shutil
+import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as pack
@@ -17,12 +24,16 @@ from torch import Tensor
 from holdfast.errors import HoldfastError
 
 CHECKSUM = "checksum"
+TEMPORARY = "holdfast-"
+"""How the names of temporary folders begin, before the number of their process."""
 
 
 @contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
     """A temporary name beside ``path``, renamed to it once the block has ended well and the bytes are on disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in left_beside(path, "part"):
+        left.unlink(missing_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield aside
@@ -31,6 +42,26 @@ def written_aside(path: Path) -> Iterator[Path]:
         os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def left_beside(path: Path, ending: str) -> list[Path]:
+    """What processes that are no more have left beside a path."""
+    found = path.parent.glob(f".{glob.escape(path.name)}.*.{ending}")
+    return [each for each in found if _is_gone(each.name.rsplit(".", 2)[1])]
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that goes with the block; those of processes that were killed go now."""
+    for left in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*-*"):
+        if _is_gone(left.name.removeprefix(TEMPORARY).partition("-")[0]):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{TEMPORARY}{os.getpid()}-") as folder:
+        yield Path(folder)
+
+
+def _is_gone(process: str) -> bool:
+    return process.isdecimal() and not psutil.pid_exists(int(process))
 
 
 def write_text(path: Path, text: str) -> None:

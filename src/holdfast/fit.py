@@ -20,7 +20,7 @@ from holdfast.data.held import Columns, take
 from holdfast.data.labels import Task
 from holdfast.data.rows import Rows
 from holdfast.engine import Engine, bare, check_available
-from holdfast.errors import Died, Diverged, HoldfastError
+from holdfast.errors import Died, Diverged, HoldfastError, unreadable
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
 from holdfast.feed import Augments, Feed, usual_batch
 from holdfast.functional.label_trust import few
@@ -164,7 +164,7 @@ def fit(
     place = join()
     devices = devices_of(place, devices, batch_size)
     accelerator = check_devices(devices, strategy, device, batch_size) if place is None else device
-    check_available(accelerator)
+    check_available(accelerator, precision)
     schedule = schedule or usual.schedule
     evidence = (evidence or method.uses_evidence) and not rows.unlabelled
     torch.manual_seed(seed)
@@ -248,7 +248,8 @@ def _train(job: Job, saved: dict[str, Any] | None, progress: Progress) -> Traini
     folder, ranks = job.folder, get_ranks()
     training = _prepare(job)
     if saved is not None:
-        training.restore(saved)
+        with unreadable("the checkpoint", "does not fit this training; train into another folder"):
+            training.restore(saved)
     elif folder is not None and ranks.first:
         folder.write_start(training.start)
     model, pace = noise_model(training.feed.task), checkpoint.Pace()

@@ -14,7 +14,6 @@ import pickle
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -30,6 +29,7 @@ import torch
 import torch.distributed as dist
 
 from holdfast.errors import Died, HoldfastError
+from holdfast.files import temporary_folder
 from holdfast.progress import Progress, Silent
 from holdfast.ranks import get_ranks, set_ranks
 
@@ -47,8 +47,8 @@ def launch(work: Work, job: Any, count: int, accelerator: str, progress: Progres
     The job travels through a file, which every process maps: all of them share one copy of the data, however
     small the machine's shared memory is. The first error of any rank ends all of them and is raised here.
     """
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
-        path = Path(folder) / "job"
+    with temporary_folder() as folder:
+        path = folder / "job"
         save_job(job, path)
         context = start_context(accelerator)
         port, threads = _free_port(), max(1, torch.get_num_threads() // count)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from holdfast import checkpoint
 from holdfast.config import RunConfig
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, unreadable
 from holdfast.files import read_tensors, write_tensors, write_text, written_aside
 from holdfast.kept import Kept, packed, unpacked
 from holdfast.nets.trees import BESIDE, trees_among
@@ -121,7 +121,8 @@ class RunFolder:
         """The state to go on from, with the weights that the training began with; None where no epoch has ended."""
         if not self.checkpoint.exists():
             return None
-        return {**checkpoint.load(self.checkpoint), "start": self.start()}
+        with unreadable(self.checkpoint, "is damaged, train into another folder"):
+            return {**checkpoint.load(self.checkpoint), "start": self.start()}
 
     @property
     def begun(self) -> bool:
@@ -154,6 +155,7 @@ class RunFolder:
 
     def keep(self, state: dict[str, Any], history: list[dict[str, float]]) -> None:
         """After an epoch."""
+        self._check_there()
         checkpoint.save(self.checkpoint, state)
         self._write_history(pd.DataFrame(history))
 
@@ -168,6 +170,7 @@ class RunFolder:
         reviewers: Sequence[str] = (),
     ) -> None:
         """At the end of the training."""
+        self._check_there()
         write_tensors(self.path / MODEL, dict(weights))
         if held_out is None:
             (self.path / HELD_OUT).unlink(missing_ok=True)  # it may have gone on without the rows of that file
@@ -229,6 +232,11 @@ class RunFolder:
             return (self.path / "stopped.txt").read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return ""
+
+    def _check_there(self) -> None:
+        """Files written into a folder that somebody has removed meanwhile would look like a run and be none."""
+        if not (self.path / CONFIG).exists():
+            raise HoldfastError(f"{self.path} was removed while the run was training into it; train again")
 
     def _write_history(self, history: pd.DataFrame) -> None:
         with written_aside(self.path / "history.csv") as aside:

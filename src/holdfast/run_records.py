@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,11 +12,12 @@ import torch
 from torch import Tensor
 
 from holdfast.config import RunConfig
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, unreadable
 from holdfast.kept import KEPT
 
 COUNTED = ("seen", "trained", "selected", "against", "changed")
 """What every ledger of labelled rows counts."""
+ROUNDED = 1e-3
 LARGEST_LINE = 1 << 16
 """Bytes of a ledger that a row may take beside its name and what is expected of it."""
 
@@ -28,25 +28,13 @@ def read_ledger(path: Path, config: RunConfig) -> dict[str, Tensor]:
     The size of an array is known from the head of the file, so that one which claims to be too large is never unpacked.
     """
     most = config.rows * (LARGEST_LINE + 16 * config.outputs)
-    try:
+    with unreadable(path, "is damaged, train again"):
         with zipfile.ZipFile(path) as held:
             size = sum(entry.file_size for entry in held.infolist())
         if size > most:
             raise HoldfastError(f"{path} is damaged: it would unpack to {size / 1e9:.1f} GB; train again")
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: torch.from_numpy(file[name]) for name in file.files}
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        KeyError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-        NotImplementedError,
-    ) as error:
-        raise HoldfastError(f"{path} is damaged ({error}); train again") from None
-    return arrays
+            return {name: torch.from_numpy(file[name]) for name in file.files}
 
 
 def check_arrays(arrays: Mapping[str, Tensor], config: RunConfig, path: Path, rows: int | None) -> None:
@@ -85,16 +73,22 @@ def check_arrays(arrays: Mapping[str, Tensor], config: RunConfig, path: Path, ro
     for name in ("given", "expected", "evidence"):
         if name in arrays and not bool(torch.isfinite(arrays[name]).all()):
             raise HoldfastError(f"{path} is damaged: {name!r} has values that are no numbers; train again")
+    for name in ("expected", "evidence"):
+        if config.classes is not None and name in arrays and not _are_shares(arrays[name]):
+            raise HoldfastError(f"{path} is damaged: {name!r} has values that are no probabilities; train again")
+
+
+def _are_shares(values: Tensor) -> bool:
+    """Whether values lie between 0 and 1, but for what rounding adds."""
+    return not len(values) or (float(values.min()) > -ROUNDED and float(values.max()) < 1 + ROUNDED)
 
 
 def read_history(path: Path) -> list[dict[str, float]]:
     """One line an epoch, all numbers."""
-    try:
+    if not path.exists():
+        raise HoldfastError(f"{path} is missing; train again")
+    with unreadable(path, "is damaged, train again"):
         table = pd.read_csv(path)
-    except FileNotFoundError:
-        raise HoldfastError(f"{path} is missing; train again") from None
-    except (OSError, ValueError, pd.errors.ParserError) as error:
-        raise HoldfastError(f"{path} is damaged ({str(error).strip()}); train again") from None
     words = [name for name in table.columns if table[name].dtype.kind not in "biuf"]
     lacking = [name for name in ("epoch", "loss", "coverage", "seconds") if name not in table]
     if words or lacking or not len(table):

@@ -2,8 +2,11 @@
 
 import gzip
 import io
+import sqlite3
 import struct
+import time
 import zipfile
+from contextlib import closing
 
 import numpy as np
 import psutil
@@ -63,6 +66,23 @@ def idx_gz(path):
             file.write(bytes(1_024_000))
     with gzip.open(path / "train-labels-idx1-ubyte.gz", "wb") as file:
         file.write(bytes([0, 0, 8, 1]) + struct.pack(">I", 400_000) + bytes(400_000))
+
+
+def endless(path, counted):
+    """A view whose rows, or whose one row, take forever."""
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+    with closing(sqlite3.connect(path)) as database:
+        what = "count(*)" if counted else "i, hex(zeroblob(500))"
+        database.execute(f"CREATE VIEW rows AS {numbers} SELECT {what} AS label FROM n".replace(", hex", " AS a, hex"))
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_view_without_end_is_given_up(tmp_path, counted):
+    endless(tmp_path / "a.db", counted)
+    began = time.process_time()
+    with pytest.raises(HoldfastError, match="interrupted" if counted else "times its size on disk"):
+        read(tmp_path / "a.db", label="label")
+    assert time.process_time() - began < 30
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,9 @@ def table(path: Path, rows: int = 40) -> Path:
         (["--device", "cuda", "--out", "run"], "--device"),
         (["--label", "[/red]", "--out", "run"], "no column '[/red]'"),
         (["--label", "[bold]", "--out", "run"], "no column '[bold]'"),
+        (["--device", "abacus", "--out", "run"], "--device abacus"),
+        (["--precision", "half", "--out", "run"], "--precision half"),
+        (["--seed", "99999999999999999999", "--out", "run"], "--seed"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, options, words):
@@ -97,3 +100,18 @@ def test_an_archive_without_rows_is_a_sentence(tmp_path):
     np.savez(tmp_path / "a.npz", x_train=np.zeros((0, 3)), y_train=np.zeros(0, dtype=int))
     with pytest.raises(HoldfastError, match="holds no rows"):
         read(tmp_path / "a.npz")
+
+
+def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path):
+    done = holdfast("noise", table(tmp_path / "t.csv"), "--label", "label", "--out", "[/red].csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "[/red].csv" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["report", "issues", "diagnose"])
+def test_a_page_or_a_table_is_not_written_over_something_else(tmp_path, command):
+    (tmp_path / "mine").write_text("precious")
+    done = holdfast(command, tmp_path / "run", "--out", tmp_path / "mine")
+    assert done.returncode == 2
+    assert "exists; choose another name, or pass --force" in " ".join(done.stderr.split())
+    assert (tmp_path / "mine").read_text() == "precious"

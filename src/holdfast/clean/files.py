@@ -27,7 +27,7 @@ from holdfast.clean import (
 from holdfast.clean.edit import Edit
 from holdfast.data.formats import Compression, FileFormat, Kind, detect, file_options, opened
 from holdfast.errors import HoldfastError
-from holdfast.files import written_aside
+from holdfast.files import left_beside, written_aside
 
 Editor = Callable[[bytes, FileFormat, Edit], bytes]
 EDITORS: dict[Kind, Editor] = {
@@ -136,6 +136,13 @@ def check_apart(path: Path, out: Path, force: bool) -> None:
 def folder_aside(path: Path, force: bool) -> Iterator[Path]:
     """A temporary folder beside ``path``, renamed to it once the block has ended well."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in left_beside(path, "before"):
+        if path.exists():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.rename(path)  # killed between the two renames
+    for left in left_beside(path, "part"):
+        shutil.rmtree(left, ignore_errors=True)
     aside, before = (path.with_name(f".{path.name}.{os.getpid()}.{end}") for end in ("part", "before"))
     try:
         yield aside

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import on_disk as d
@@ -113,13 +112,13 @@ def _tell(found: Check) -> None:
         if line.count:
             first = [str(row) for row in found.rows(line.kind)[:4]] or line.columns or line.given or []
             dots = ", ..." if line.count > 4 else ""
-            table.add_row(line.kind, f"{line.count:,}", escape(", ".join(map(str, first[:4])) + dots))
+            table.add_row(line.kind, f"{line.count:,}", ", ".join(map(str, first[:4])) + dots)
     if table.row_count:
         o.console.print(table)
     labels, *others = found.findings
     notes = [f"labels: {labels.sentence}", *(f"{line.kind}: {line.sentence}" for line in others if line.hint)]
     for note in notes:
-        o.console.print(escape(note), highlight=False)
+        o.console.print(note, highlight=False)
     none = [line.kind for line in found.findings if not line.count and not line.hint]
     if none:
         o.console.print(f"none found: {', '.join(none)}", highlight=False)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import names
@@ -53,8 +52,8 @@ def clean(
     if len(done.pairs):
         o.console.print(_shown(done))
     for sentence in done.sentences:
-        o.console.print(escape(sentence), highlight=False)
-    o.console.print(f"cleaned: {escape(str(out))}", highlight=False, soft_wrap=True)
+        o.console.print(sentence, highlight=False)
+    o.console.print(f"cleaned: {out!s}", highlight=False, soft_wrap=True)
 
 
 def _shown(done: Cleaned) -> Table:
@@ -64,7 +63,7 @@ def _shown(done: Cleaned) -> Table:
     table.add_column("is now", max_width=30, overflow="ellipsis", no_wrap=True)
     table.add_column("rows", justify="right")
     for line in done.pairs.head(SHOWN).itertuples(index=False):
-        table.add_row(escape(str(line[0])), escape(str(line[1])), f"{line[2]:,}")
+        table.add_row(str(line[0]), str(line[1]), f"{line[2]:,}")
     rest = done.pairs.iloc[SHOWN:]
     if len(rest):
         table.add_row(f"{len(rest)} other pairs", "", f"{rest['rows'].sum():,}")

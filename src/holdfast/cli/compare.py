@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import HEAVY_HEAD
-from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import names
@@ -105,7 +104,7 @@ def compare(
         jobs=jobs, threads=max(1, threads), on=on, progress=partial(o.bar_of, quiet),
     )  # fmt: skip
     for run, why in summary.attrs["failed"].items():
-        o.console.print(f"[red]{run} failed:[/red] {escape(why)}")
+        o.console.print(f"{run} failed: {why}", style="red", highlight=False)
     o.console.print(table_of(summary, percent=rows.classes is not None, narrow=o.is_narrow()))
     o.console.print(f"table: {out / 'summary.csv'}   runs: {out / 'runs.csv'}   picture: {out / 'curves.png'}")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
@@ -18,6 +19,7 @@ def diagnose(
     ] = None,
     examples: Annotated[int, typer.Option(help="Rows whose Jacobian is looked at.")] = 100,
     follow_links: d.FollowLinks = False,
+    force: o.Force = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Say how far a run went, what its Jacobian looks like, and which conditions of the theorems hold.
@@ -28,12 +30,14 @@ def diagnose(
     from holdfast.diagnosis.page import panels, write_page
     from holdfast.run import Run
 
+    if out is not None:
+        o.check_free(out, force)
     with o.console.status("looking at the Jacobian"):
         found = look(Run.load(run, trust=d.trusted(trust_code, follow_links)), examples=examples)
     path = out or run / "diagnosis.html"
     write_page(found, path)
     for panel in panels(found):
-        o.console.print(f"[bold]{panel.title}.[/bold] {panel.sentence}", highlight=False)
+        o.console.print(Text.assemble((f"{panel.title}. ", "bold"), panel.sentence))
     conditions = [condition for lines in found.conditions.values() for condition in lines]
     if conditions:
         o.console.print(

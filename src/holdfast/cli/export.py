@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
@@ -67,8 +66,10 @@ def export(
         lines = [json.dumps(record, ensure_ascii=False) for record in argilla.records(found, made)]
         write_text(out, "\n".join(lines) + "\n" if out.suffix == ".jsonl" else f"[{', '.join(lines)}]\n")
     else:
-        write_text(out, json.dumps(label_studio.tasks(found, made), ensure_ascii=False) + "\n")
         write_text(out.with_suffix(".xml"), label_studio.page(found, made))
+        write_text(
+            out, json.dumps(label_studio.tasks(found, made), ensure_ascii=False) + "\n"
+        )  # last: it says all is there
         more = f", and {out.with_suffix('.xml')} as the labelling interface"
     _tell(f"{len(found):,} rows: {out}{more}")
     if to is not To.hugging_face:
@@ -102,4 +103,4 @@ def _labels(made: Run, run: Path, out: Path, force: bool) -> None:
 
 
 def _tell(text: str) -> None:
-    o.console.print(escape(text), highlight=False, soft_wrap=True)
+    o.console.print(text, highlight=False, soft_wrap=True)

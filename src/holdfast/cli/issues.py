@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import options as o
@@ -22,6 +21,7 @@ def issues(
     run: o.RunPath,
     out: Annotated[Path | None, typer.Option(help="CSV file to write; issues.csv in the run if not given.")] = None,
     show: Annotated[int, typer.Option(help="How many of the least trusted rows to print.")] = 10,
+    force: o.Force = False,
 ) -> None:
     """Say which labels of a run are wrong: a ranked table with suggestions and calibrated trust.
 
@@ -34,6 +34,8 @@ def issues(
     from holdfast.run import Run
     from holdfast.spreadsheet import write_csv
 
+    if out is not None:
+        o.check_free(out, force)
     made = Run.records(run)
     table = made.issues()
     path = out or run / "issues.csv"
@@ -53,5 +55,5 @@ def _shown(lines: pd.DataFrame, narrow: bool) -> Table:
         widest = 16 if narrow and name not in ("row", "trust") else None
         table.add_column(name, no_wrap=narrow, overflow="ellipsis", max_width=widest)
     for line in lines.to_dict("records"):
-        table.add_row(*(f"{line[n]:.4g}" if isinstance(line[n], float) else escape(str(line[n])) for n in columns))
+        table.add_row(*(f"{line[n]:.4g}" if isinstance(line[n], float) else str(line[n]) for n in columns))
     return table

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from holdfast.progress import Progress
     from holdfast.usual import Usual
 
-console = Console()
+console = Console(markup=False)
+"""Names of files, labels and columns stand in nearly all that is printed, and none of them is markup."""
 WIDE = 110
 """Columns of a screen that shows every table in full."""
 
@@ -119,7 +120,7 @@ Crop = Annotated[
     bool | None,
     typer.Option("--augment/--no-augment", help="Random crops and flips; by default for colour images only."),
 ]
-Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Seed = Annotated[int, typer.Option(help="Of everything random.", min=0, max=2**32 - 1)]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")]
 Precision = Annotated[str, typer.Option(help="32-true, bf16-mixed, 16-mixed, 64-true.")]
 On = Annotated[
@@ -349,7 +350,7 @@ def encoding_bar(quiet: bool, title: str, unit: str) -> Progress:
     without = "cnn4" if unit == "images" else "mlp"
     if not quiet:
         text = f"{title}, a pre-trained network, reads the {unit} first, once; --net {without} goes without"
-        Console(stderr=True).print(text, highlight=False, soft_wrap=True)
+        Console(stderr=True, markup=False).print(text, highlight=False, soft_wrap=True)
     return progress_bar(title, quiet, unit)
 
 

@@ -16,6 +16,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="HTML file to write; report.html in the run if not given.")] = None,
     top: Annotated[int, typer.Option(help="Suspects in the gallery.")] = 48,
     follow_links: d.FollowLinks = False,
+    force: o.Force = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
     """Write one HTML file to look at: noise by class, trust, and the rows whose labels look wrong.
@@ -25,5 +26,7 @@ def report(
     from holdfast.report import write_report
     from holdfast.run import Run
 
+    if out is not None:
+        o.check_free(out, force)
     path = out or run / "report.html"
     o.say_wrong_labels(write_report(Run.records(run, trust=d.trusted(trust_code, follow_links)), path, top=top), path)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from holdfast.cli import on_disk as d
 from holdfast.cli import options as o
@@ -133,4 +132,4 @@ def _revoke(links: Links, reviewers: Sequence[str]) -> None:
 
 
 def _print(text: str) -> None:
-    o.console.print(escape(text), highlight=False)
+    o.console.print(text, highlight=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli import options as o
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, unreadable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,6 +72,8 @@ def select(
         raise HoldfastError("groups are for --way exact")
     if metric is not Kind.euclidean and way not in (Way.exact, Way.swaps):
         raise HoldfastError(f"--way {way} knows the Euclidean metric only")
+    if not k > 0 or (k > 1 and k != int(k)):
+        raise HoldfastError(f"--k is a number of rows, or a share of them below 1, not {k:g}")
     array = _array(points)
     share = k if k < 1 else int(k) if k == int(k) else k
     label = None if groups is None else np.array(_array(groups, 1))
@@ -99,16 +101,17 @@ def select(
 def _array(path: Path, axes: int = 2) -> Array:
     import numpy as np
 
+    from holdfast.data.arrays import load
+
     if not path.exists():
         raise HoldfastError(f"{path} does not exist")
-    try:
+    with unreadable(path, "is no .npy or .npz file of plain numbers"):
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise HoldfastError(f"{path} is no .npy or .npz file of plain numbers: {error}") from None
-    if not isinstance(loaded, np.ndarray):
-        names = [name for name in loaded.files if loaded[name].ndim == axes]
-        if len(names) != 1:
-            raise HoldfastError(f"{path} holds {len(names)} arrays of {axes} axes; save the one to select from")
-        loaded = loaded[names[0]]
+        if not isinstance(loaded, np.ndarray):
+            arrays = load(path)
+            names = [name for name, values in arrays.items() if values.ndim == axes]
+            if len(names) != 1:
+                raise HoldfastError(f"{path} holds {len(names)} arrays of {axes} axes; save the one to select from")
+            loaded = arrays[names[0]]
     array: Array = loaded
     return array

@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from typing import Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from holdfast.errors import HoldfastError
@@ -63,7 +62,7 @@ def table_of_settings(name: str, make: Any) -> Table:
     for title, width in (("setting", 12), ("type", 18), ("default", 9), ("what it is", None)):
         table.add_column(title, min_width=width if title == "setting" else None, overflow="fold")
     for each in settings_of(make).values():
-        table.add_row(each.name, each.kind, _shown(each.default), escape(each.about.replace("``", "")))
+        table.add_row(each.name, each.kind, _shown(each.default), each.about.replace("``", ""))
     return table
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from holdfast.cli import options as o
 from holdfast.errors import HoldfastError
@@ -39,7 +38,7 @@ def take_in(
         raise HoldfastError(f"{file} is not as the tool exports it ({type(error).__name__}: {error})") from None
     new = kept(made, run, decided)
     text = f"{len(decided):,} decisions, {new:,} of them new; next: holdfast clean {run} --out FILE"
-    o.console.print(escape(text), highlight=False, soft_wrap=True)
+    o.console.print(text, highlight=False, soft_wrap=True)
 
 
 def _content(file: Path) -> Any:

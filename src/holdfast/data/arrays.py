@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
 import zipfile
-import zlib
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,7 @@ from holdfast.data import images
 from holdfast.data.labels import Missing, Task, class_numbers, is_regression, present, rows_text, targets
 from holdfast.data.rows import Rows
 from holdfast.data.summary import summary_of
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, unreadable
 from holdfast.memory import check_fits
 
 Array = NDArray[Any]
@@ -118,23 +118,26 @@ def inputs_of(
 
 def load(path: Path) -> dict[str, Array]:
     """All arrays of an npz file; such as would need unpickling are refused."""
-    try:
-        # Opened here, since numpy leaves a file open whose archive it cannot read.
-        with path.open("rb") as file:
-            check_fits(_claimed(file, path), path.stat().st_size, path)
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as archive:
-                return {key: archive[key] for key in archive.files}
-    except (EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise HoldfastError(f"{path} is empty, cut short or damaged: {error}") from None
-    except (AttributeError, TypeError):
-        raise HoldfastError(f"{path} is a single array; save inputs and labels with numpy.savez") from None
-    except ValueError as error:
-        if "Object arrays" in str(error):
-            raise HoldfastError(f"{path} holds arrays of Python objects; save plain arrays instead") from None
-        raise HoldfastError(f"{path} is not a whole npz archive ({error})") from None
-    except OSError as error:
-        raise HoldfastError(f"{path} cannot be read: {error}") from None
+    # Opened here, since numpy leaves a file open whose archive it cannot read.
+    with unreadable(path, "is empty, cut short or damaged"), path.open("rb") as file:
+        check_fits(_claimed(file, path), path.stat().st_size, path)
+        file.seek(0)
+        try:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise HoldfastError(f"{path} is a single array; save inputs and labels with numpy.savez")
+            return {key: _whole(archive[key]) for key in archive.files}
+        except ValueError as error:
+            if "Object arrays" in str(error):
+                raise HoldfastError(f"{path} holds arrays of Python objects; save plain arrays instead") from None
+            raise
+
+
+def _whole(values: Array) -> Array:
+    """Texts of numpy are numbers of characters, which nobody has looked at yet."""
+    if values.dtype.kind == "U" and values.size and values.view(f"{values.dtype.byteorder}u4").max() > sys.maxunicode:
+        raise ValueError("it has texts with characters that do not exist")
+    return values
 
 
 def _claimed(file: IO[bytes], path: Path) -> int:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from holdfast.errors import HoldfastError
+from holdfast.memory import check_fits
 
 _NUMBERS = ("rowid", "_rowid_", "oid")
 """What SQLite calls the number of a row, unless a column has that name."""
+_LINES = 1000
+_STEP, _STEPS, _PAGE = 100_000, 500, 4096
+"""Instructions of SQLite between two looks; how many such looks a page of a file may take, and its bytes."""
 _LISTED = 10
 """Names that an error lists."""
 
@@ -35,10 +41,23 @@ def load(path: Path, asked: str | None) -> tuple[pd.DataFrame, str]:
         name = table_named(database, path, asked)
         number = row_number(database, name)
         order = "" if number is None else f" ORDER BY {number}"
-        rows = database.execute(f"SELECT * FROM {quoted(name)}{order}").fetchall()
+        rows = _fetched(database, f"SELECT * FROM {quoted(name)}{order}", path)
         frame = pd.DataFrame.from_records(rows, columns=column_names(database, name), coerce_float=True)
         others = len(_names(database, "table", "view"))
     return frame, f"table {name!r} of {others}" if others > 1 else ""
+
+
+def _fetched(database: sqlite3.Connection, query: str, path: Path) -> list[tuple[Any, ...]]:
+    """All rows of a query, counted as they come: those of a view may have no end."""
+    found, size, on_disk = [], 0, path.stat().st_size
+    steps = iter(range(_STEPS * (1 + on_disk // _PAGE)))
+    database.set_progress_handler(lambda: next(steps, None) is None, _STEP)  # a number that is not 0 interrupts
+    answer = database.execute(query)
+    while lines := answer.fetchmany(_LINES):
+        found += lines
+        size += sum(sum(map(sys.getsizeof, line)) for line in lines)
+        check_fits(size, on_disk, path)
+    return found
 
 
 def table_named(database: sqlite3.Connection, path: Path, asked: str | None) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from holdfast.data import database, parquet_folder
 from holdfast.data.formats import Compression, FileFormat, Kind, detect, opened
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, unreadable
 from holdfast.memory import check_fits, check_unpacked
 
 TEST_PARTS = ("test", "validation", "valid", "val", "dev")
@@ -61,21 +61,20 @@ def load_table(
         return _hugging_face(path)
     if found.kind is Kind.PARQUET_FOLDER:
         return _parquet_folder(path)
-    try:
-        frame, aside = _frame(path, found)
-    except HoldfastError:
-        raise
-    except pd.errors.EmptyDataError:
-        raise HoldfastError(f"{path} is empty") from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        read = f" (read as {found.describe()})" if found.kind is Kind.CSV else ""
-        raise HoldfastError(f"{path} is not a well-formed table{read}: {str(error).strip()}") from None
-    except UnicodeDecodeError as error:
-        raise HoldfastError(
-            f"{path} is not text in {found.encoding} (byte {error.start}); name its encoding with --encoding"
-        ) from None
-    except (pa.ArrowException, ValueError, KeyError) as error:
-        raise HoldfastError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+    with unreadable(path):
+        try:
+            frame, aside = _frame(path, found)
+        except pd.errors.EmptyDataError:
+            raise HoldfastError(f"{path} is empty") from None
+        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+            read = f" (read as {found.describe()})" if found.kind is Kind.CSV else ""
+            raise HoldfastError(f"{path} is not a well-formed table{read}: {str(error).strip()}") from None
+        except UnicodeDecodeError as error:
+            if found.encoding is None:
+                raise
+            raise HoldfastError(
+                f"{path} is not text in {found.encoding} (byte {error.start}); name its encoding with --encoding"
+            ) from None
     return Table(checked(frame, str(path)), None, ", ".join(filter(None, (found.describe(), aside))))
 
 
@@ -97,7 +96,7 @@ def _frame(path: Path, found: FileFormat) -> tuple[pd.DataFrame, str]:
         Kind.JSON_LINES: _json_lines,
         Kind.JSON: _json,
         Kind.PARQUET: lambda file, _: _parquet(file, path),
-        Kind.FEATHER: lambda file, _: _with_index(pd.read_feather(_seekable(file))),
+        Kind.FEATHER: lambda file, _: _with_index(_whole_texts(pd.read_feather(_seekable(file)))),
     }
     if found.kind is Kind.SQLITE:
         if found.compression is not Compression.NONE:
@@ -126,7 +125,15 @@ def _parquet(file: IO[bytes], path: Path) -> pd.DataFrame:
     width = 8 * len(told.schema_arrow) + WORD * words
     check_fits(told.metadata.num_rows * width, held.getbuffer().nbytes, path)
     held.seek(0)
-    return _with_index(pd.read_parquet(held))
+    return _with_index(_whole_texts(pd.read_parquet(held)))
+
+
+def _whole_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Texts of a columnar file are bytes that nobody has looked at yet; an error where they are no UTF-8."""
+    for name in frame.columns:
+        if isinstance(frame[name].dtype, pd.StringDtype):
+            pa.array(frame[name].array).validate(full=True)
+    return frame
 
 
 def _seekable(file: IO[bytes]) -> io.BytesIO:

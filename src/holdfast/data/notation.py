@@ -136,5 +136,6 @@ def _dates(texts: Sequence[Any], form: str) -> NDArray[np.float64]:
     stamps = pd.to_datetime(written, format=form, errors="coerce", utc=True)
     held = [pd.Timestamp(text) if isinstance(text, date) else pd.NaT for text in texts]
     stamps = stamps.fillna(pd.to_datetime(pd.Series(held), utc=True)) if any(map(pd.notna, held)) else stamps
-    days = (stamps - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    # In the unit of the dates: nanoseconds end in 2262.
+    days = (stamps - pd.Timestamp(0, tz="UTC").as_unit(stamps.dt.unit)) / pd.Timedelta(days=1)
     return np.asarray(days.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)

@@ -13,19 +13,17 @@ from torch import Tensor
 
 from holdfast.data.encode import fit_block, scaled
 from holdfast.data.rows import Rows
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, unreadable
 
 Array = NDArray[np.float32]
 
 
 def load(path: Path, count: int, data: Path) -> Array:
     """The (N, d) numbers of a .npy file, checked against the rows of the data."""
-    try:
+    if not path.exists():
+        raise HoldfastError(f"{path} does not exist")
+    with unreadable(path, "is no .npy file of plain numbers"):
         found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise HoldfastError(f"{path} does not exist") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise HoldfastError(f"{path} is no .npy file of plain numbers: {error}") from None
     if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind not in "iuf" or not found.shape[1]:
         shown = f"{found.dtype} of shape {found.shape}" if isinstance(found, np.ndarray) else "several arrays"
         raise HoldfastError(f"{path} holds {shown}; features are numbers of shape (rows, features)")

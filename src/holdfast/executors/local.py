@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,6 +18,7 @@ import torch
 
 from holdfast.errors import HoldfastError
 from holdfast.executors.base import Done, Failed, Job, attempted
+from holdfast.files import temporary_folder
 from holdfast.launch import end_with_parent, save_job, start_context
 
 RETRIES = 1
@@ -73,14 +73,14 @@ class Local:
         waiting, names = iter(jobs), list[str]()
         running: dict[int, _Running] = {}
         outcomes: dict[str, Any] = {}
-        with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        with temporary_folder() as folder:
             try:
                 while True:
                     while len(running) < self.workers and time.monotonic() < self.until:
                         following = next(waiting, None)
                         if following is None:
                             break
-                        path = Path(folder) / f"job{len(names)}"
+                        path = folder / f"job{len(names)}"
                         names.append(following[0])
                         save_job(following[1], path)
                         del following  # it may hold data, which other jobs need room for

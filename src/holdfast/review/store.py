@@ -90,7 +90,7 @@ class Store:
             self.connection.execute("PRAGMA synchronous = FULL")
             with self.transaction():
                 owner = self._prepare(fingerprint)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise HoldfastError(f"{path} cannot be used for reviews ({error}); move it away to begin anew") from None
         if owner != fingerprint:
             raise HoldfastError(f"{path} holds reviews of other data; move it away to begin anew")
@@ -311,4 +311,7 @@ def is_open_dispute(settled: Settled | None) -> bool:
 def decisions_at(path: Path, fingerprint: str) -> Decisions:
     """The decisions of a file, read once."""
     with closing(Store(path, fingerprint)) as store:
-        return Decisions(store)
+        try:
+            return Decisions(store)
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the file opens, and a page of it is damaged
+            raise HoldfastError(f"{path} cannot be read ({error}); move it away to begin anew") from None

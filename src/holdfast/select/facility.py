@@ -92,6 +92,8 @@ def facility_location(
     parts = _parts(len(checked), k, groups)
     room = bytes_of(memory)
     device = points.device if isinstance(points, Tensor) else torch.device("cpu")
+    if threads is not None and threads < 1:
+        raise HoldfastError(f"a selection needs at least one thread, not {threads}")
     workers = min(len(parts), threads or cpu_count() or 1)
     cost = forecast([len(part.rows) for part in parts], checked.shape[1], workers)
     if metric != "precomputed" and cost.bytes > room:

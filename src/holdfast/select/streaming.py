@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, unreadable
 from holdfast.select.cover import Array, Cover, Rows32, replayed
 from holdfast.select.points import check_size, checked_points
 from holdfast.select.selection import Selection, cluster_sizes
@@ -348,10 +348,8 @@ def stream(
 
 
 def _mapped(path: Path) -> Array:
-    try:
+    with unreadable(path, "cannot be read as a .npy file"):
         table: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise HoldfastError(f"cannot read {path} as a .npy file: {error}") from None
     if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind != "f" or not table.size:
         raise HoldfastError(f"{path} must hold one array of floats of shape (n, d); save it with numpy.save")
     return table

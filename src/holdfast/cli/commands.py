@@ -33,7 +33,6 @@ from holdfast.version import __version__
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Train neural networks on data whose labels are partly wrong.",

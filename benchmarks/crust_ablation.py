@@ -21,11 +21,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from holdfast import Crust, Method, Rows, fit
+from holdfast import Method, Rows, fit
 from holdfast.compare import corrupted
 from holdfast.feed import evaluate, inputs_of
 from holdfast.functional import Constant
-from holdfast.methods import EMARefinement
+from holdfast.methods import Crust, EMARefinement
 from holdfast.nets import MLP
 from holdfast.plots import COLOURS, save, tidy
 from holdfast.progress import Bar

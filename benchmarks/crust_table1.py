@@ -35,12 +35,12 @@ import torch
 from torch import nn
 from torch.optim import SGD, Optimizer
 
-from holdfast import CoTeaching, CoTeachingPlus, JoCoR, Method, fit
+from holdfast import Method, fit
 from holdfast.compare import corrupted
 from holdfast.feed import PadCropFlip
 from holdfast.files import write_text
 from holdfast.functional import Constant, Cosine, HoldThenLinear, Steps
-from holdfast.methods import METHODS
+from holdfast.methods import METHODS, CoTeaching, CoTeachingPlus, JoCoR
 from holdfast.nets import CNN4, MLP, ResNet
 from holdfast.plots import COLOURS, save, tidy
 

@@ -30,12 +30,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adadelta, Optimizer
 
-from holdfast import DistanceStop, Method, NoisyValidationStop, Rows, StopRule, TheoryStop, TrainAccuracyStop, fit
+from holdfast import Method, Rows, fit
 from holdfast.compare import corrupted
 from holdfast.feed import Feed, PadCropFlip
 from holdfast.functional import Constant
 from holdfast.nets import MLP, ResNet
 from holdfast.plots import COLOURS, save, tidy
+from holdfast.stop import DistanceStop, NoisyValidationStop, StopRule, TheoryStop, TrainAccuracyStop
 from holdfast.theory import Shallow, descend
 from holdfast.theory.jacobian import Jacobian, spectrum, without_largest
 

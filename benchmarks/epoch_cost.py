@@ -14,9 +14,9 @@ import protocol
 import torch
 from torch.optim import SGD
 
-from holdfast import Crust, Method, Rows
+from holdfast import Method, Rows
 from holdfast.fit import fit
-from holdfast.methods import EMARefinement
+from holdfast.methods import Crust, EMARefinement
 from holdfast.nets import CNN4
 
 

@@ -26,8 +26,10 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from holdfast import PRLG, PRLL, Feed, Method, Rows
+from holdfast import Method, Rows
+from holdfast.feed import Feed
 from holdfast.files import write_text, written_aside
+from holdfast.methods import PRLG, PRLL
 from holdfast.nets import CNN9
 from holdfast.plots import COLOURS, save
 

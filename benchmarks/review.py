@@ -35,10 +35,11 @@ from torch import Tensor
 from torch.optim import Adam
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from holdfast import Method, Rows, Run, SecondOpinion, fit, read
+from holdfast import Method, Rows, Run, fit, read
 from holdfast.compare import corrupted
 from holdfast.feed import Feed, outputs_of
 from holdfast.files import write_text
+from holdfast.methods import SecondOpinion
 from holdfast.networks import networks
 from holdfast.plots import COLOURS, save, tidy
 from holdfast.progress import Bar

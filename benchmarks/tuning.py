@@ -17,9 +17,10 @@ import protocol
 import torch
 from encoders import SENTENCE
 
-from holdfast import Feed, Method, Rows
+from holdfast import Method, Rows
 from holdfast.encoders.named import encoder_named
 from holdfast.encoders.tuned import tuned
+from holdfast.feed import Feed
 from holdfast.usual import TUNED
 
 

@@ -33,7 +33,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from holdfast import Classification, HoldfastError, Rows, Run, fit
+from holdfast import HoldfastError, Rows, Run, fit
 from holdfast.data import webvision
 from holdfast.feed import CropFlip, evaluate, inputs_of
 from holdfast.functional import Steps
@@ -41,6 +41,7 @@ from holdfast.methods import METHODS
 from holdfast.nets import build
 from holdfast.progress import Bar
 from holdfast.run import LAST
+from holdfast.task import Classification
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import holdfast
+from holdfast.feed import Feed
 
 x, y = (torch.tensor(part) for part in load_digits(return_X_y=True))
 net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 
-feed = holdfast.Feed(holdfast.Rows(x.float() / 16, y, tuple("0123456789")))
+feed = Feed(holdfast.Rows(x.float() / 16, y, tuple("0123456789")))
 method = holdfast.methods.PRLL()
 method.begin([net], feed)
 optimizer = torch.optim.Adam([*net.parameters(), *method.parameters()])

@@ -28,7 +28,7 @@ def network() -> nn.Module:
 def train(x: Tensor, y: Tensor, out: Path, epochs: int = 15) -> tuple[nn.Module, holdfast.Session]:
     net = network()
     optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
-    session = holdfast.Session(TensorDataset(x, y), holdfast.PRLL(), epochs=epochs)  # 1
+    session = holdfast.Session(TensorDataset(x, y), holdfast.methods.PRLL(), epochs=epochs)  # 1
     loader = session.loader(batch_size=32)  # 2, was DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
     session.begin(net, optimizer)  # 3
     if (out / "last.pt").exists():

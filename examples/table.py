@@ -21,5 +21,5 @@ print(run)
 print(run.predict(test.x[:5]))
 print(run.ledger.sort_values("margin").head())
 
-again = holdfast.Run.load(folder / "run")
+again = holdfast.load(folder / "run")
 assert (again.predict(test.x) == run.predict(test.x)).all()

@@ -8,9 +8,10 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from holdfast import CoPRLL, Method, Run, fit
+from holdfast import Method, Run, fit
 from holdfast.data.rows import Rows
 from holdfast.data.source import Source
+from holdfast.methods import CoPRLL
 from holdfast.noise import MNIST_PAIRS, asymmetric, symmetric
 
 SCRIPT = "<img src=x onerror=window.hacked=1>"

@@ -11,8 +11,8 @@ import holdfast
 PACKAGE = Path(holdfast.__file__).parent
 PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
 ROOMS = [
-    "errors", "memory", "trusted", "json_kinds", "types", "version", "ranks", "files", "spreadsheet", "progress",
-    "configurable", "settings", "registry", "trackers",
+    "errors", "memory", "trusted", "own_code", "json_kinds", "types", "version", "ranks", "files", "spreadsheet",
+    "progress", "configurable", "settings", "registry", "trackers",
     "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
     "usual", "method", "stack", "methods", "losses", "stop", "reviewed", "evidence",
     "checkpoint", "ledger", "issues", "config", "run_records", "run_folder", "review.store", "review.answers",
@@ -76,7 +76,9 @@ def test_modules_stay_readable(path):
 def test_types_that_hide_a_cycle_are_gone():
     for path in MODULES:
         for block in re.findall(r"^if TYPE_CHECKING:\n((?:    .*\n)+)", path.read_text(), re.MULTILINE):
-            assert path.name == "__init__.py" or "from holdfast" not in block, path
+            # The command line imports late what a command works with; the order of rooms holds there all the same.
+            late = path.name == "__init__.py" or path.parent.name == "cli"
+            assert late or "from holdfast" not in block, path
 
 
 def test_only_the_contract_steps_an_optimizer():

@@ -12,13 +12,15 @@ from torch import nn
 from torch.optim import SGD, Adam
 from typer.testing import CliRunner
 
-from holdfast import PRLL, Crust, DistanceStop, HoldfastError, Method, NormClip, Run, Stack, fit
+from holdfast import HoldfastError, Method, Run, Stack, fit
 from holdfast.cli import app
 from holdfast.config import call_of, plain
 from holdfast.feed import PadCropFlip
 from holdfast.files import read_tensors
 from holdfast.functional import AuthorsRamp, Constant, Steps
+from holdfast.methods import PRLL, Crust, NormClip
 from holdfast.run_folder import RunFolder
+from holdfast.stop import DistanceStop
 
 
 def train(rows, out, method=None, **settings):

@@ -17,26 +17,17 @@ from torch import nn
 from torch.optim import SGD
 from typer.testing import CliRunner
 
-from holdfast import (
-    Crust,
-    EMARefinement,
-    HoldfastError,
-    Method,
-    NoisyValidationStop,
-    Plan,
-    Rows,
-    Run,
-    Weigh,
-    checkpoint,
-    fit,
-    read,
-)
+from holdfast import HoldfastError, Method, Rows, Run, checkpoint, fit, read
 from holdfast.cli import app
 from holdfast.errors import Died, Diverged
 from holdfast.feed import PadCropFlip
 from holdfast.functional import keep_count, smallest
 from holdfast.launch import gloo_interface
+from holdfast.method import Weigh
+from holdfast.methods import Crust, EMARefinement
 from holdfast.ranks import Ranks, get_ranks
+from holdfast.stop import NoisyValidationStop
+from holdfast.types import Plan
 
 pytestmark = pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="torch has no gloo here")
 

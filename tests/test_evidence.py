@@ -7,12 +7,14 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 from torch.optim import Adam
 
-from holdfast import Feed, HoldfastError, Method, Rows, Run, SecondOpinion, check_method, fit
+from holdfast import HoldfastError, Method, Rows, Run, fit
+from holdfast.contract import check_method
 from holdfast.evidence import FOLDS, caveats, cross_fit, most_epochs
-from holdfast.feed import usual_batch
+from holdfast.feed import Feed, usual_batch
 from holdfast.functional.held_out import stratified_folds
 from holdfast.functional.label_trust import joined_evidence, label_trust, trust_in
 from holdfast.functional.trees import tree_opinions
+from holdfast.methods import SecondOpinion
 from holdfast.noise import symmetric
 from holdfast.noise_model import noise_model
 from holdfast.progress import Silent

@@ -3,9 +3,10 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
-from holdfast import Feed, HoldfastError, Plan, Rows
+from holdfast import HoldfastError, Rows
 from holdfast.data.rows import as_rows
-from holdfast.feed import CropFlip, PadCropFlip, as_float, inputs_of
+from holdfast.feed import CropFlip, Feed, PadCropFlip, as_float, inputs_of
+from holdfast.types import Plan
 
 
 def numbered(n=10, width=1):

@@ -7,9 +7,11 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from holdfast import Crust, EMARefinement, Feed, HoldfastError, Method, Rows, Run, checkpoint, fit
+from holdfast import HoldfastError, Method, Rows, Run, checkpoint, fit
 from holdfast.errors import Diverged
+from holdfast.feed import Feed
 from holdfast.functional import Steps
+from holdfast.methods import Crust, EMARefinement
 
 
 def small(rows, method=None, **settings):

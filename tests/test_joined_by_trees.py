@@ -10,13 +10,15 @@ import torch.distributed as dist
 from torch import nn
 from typer.testing import CliRunner
 
-from holdfast import DistanceStop, HoldfastError, Method, Rows, Run, SecondOpinion, Stack, fit
+from holdfast import HoldfastError, Method, Rows, Run, Stack, fit
 from holdfast.cli import app
 from holdfast.diagnosis import diagnose
+from holdfast.methods import SecondOpinion
 from holdfast.nets import MLP, WithTrees
 from holdfast.nets.trees import NumberTrees
 from holdfast.noise import symmetric
 from holdfast.report import write_report
+from holdfast.stop import DistanceStop
 
 
 def stripes(n=900, seed=0, rate=0.15):

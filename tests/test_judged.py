@@ -16,17 +16,20 @@ from torch import nn
 from torch.optim import Adam
 from typer.testing import CliRunner
 
-from holdfast import Feed, HoldfastError, Method, NoisyValidationStop, Rows, Run, SecondOpinion, fit
+from holdfast import HoldfastError, Method, Rows, Run, fit
 from holdfast.cli import app
 from holdfast.data.display import Display
 from holdfast.data.source import Source
 from holdfast.evidence import FOLDS, NEAR, cross_fit
+from holdfast.feed import Feed
 from holdfast.functional.held_out import stratified_folds
 from holdfast.functional.label_trust import further_evidence, label_trust, trust_in
+from holdfast.methods import SecondOpinion
 from holdfast.noise import symmetric
 from holdfast.progress import Silent
 from holdfast.report import write_report
 from holdfast.review.store import REVIEWS, Answer, Store
+from holdfast.stop import NoisyValidationStop
 
 
 def command(*words):

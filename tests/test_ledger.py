@@ -2,9 +2,9 @@ from itertools import pairwise
 
 import torch
 
-from holdfast import Classification, Plan, Regression
 from holdfast.ledger import Ledger
-from holdfast.types import Batch, Step
+from holdfast.task import Classification, Regression
+from holdfast.types import Batch, Plan, Step
 
 
 def test_the_ledger_equals_a_loop():

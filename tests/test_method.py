@@ -3,23 +3,12 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import (
-    GCE,
-    SCE,
-    Feed,
-    HoldfastError,
-    Method,
-    NormClip,
-    Plan,
-    Rows,
-    Stack,
-    Stage,
-    TRevision,
-    Weigh,
-    check_method,
-    fit,
-)
-from holdfast.types import Batch
+from holdfast import HoldfastError, Method, Rows, Stack, fit
+from holdfast.contract import check_method
+from holdfast.feed import Feed
+from holdfast.method import Weigh
+from holdfast.methods import GCE, SCE, NormClip, TRevision
+from holdfast.types import Batch, Plan, Stage
 
 
 def begun(method, rows, batch_size=20):

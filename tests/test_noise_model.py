@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from holdfast import Classification, HoldfastError, Regression
+from holdfast import HoldfastError
 from holdfast.noise_model import LabelNoise, TargetNoise, check_rate, noise_model
+from holdfast.task import Classification, Regression
 
 
 def test_the_task_decides_which_noise_there_can_be():

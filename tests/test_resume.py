@@ -58,16 +58,16 @@ SCRIPT = textwrap.dedent(
             return replace(a, b)
         os.replace = dying
     if moment.startswith("step"):           # in the middle of an epoch
-        after = holdfast.Crust.after_step
+        after = holdfast.methods.Crust.after_step
         def counting(self, nets):
             global steps
             steps += 1
             if steps == int(moment[4:]):
                 die()
             return after(self, nets)
-        holdfast.Crust.after_step = counting
+        holdfast.methods.Crust.after_step = counting
 
-    method = holdfast.Stack(holdfast.Crust(warmup=1, every=2), holdfast.NormClip(5.0))
+    method = holdfast.Stack(holdfast.methods.Crust(warmup=1, every=2), holdfast.methods.NormClip(5.0))
     settings = dict(epochs=6, batch_size=32, augment=PadCropFlip(1), out=out, resume=True, seed=1)
     holdfast.fit(rows, method, net, test=rows, **settings)
     """

@@ -4,27 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import (
-    LDMI,
-    PRLL,
-    CoTeaching,
-    Crust,
-    DivideMix,
-    EMARefinement,
-    Forward,
-    HoldfastError,
-    Method,
-    NoisyValidationStop,
-    Rows,
-    SecondOpinion,
-    check_method,
-    fit,
-)
+from holdfast import HoldfastError, Method, Rows, fit
+from holdfast.contract import check_method
 from holdfast.feed import Feed
 from holdfast.functional.label_trust import trust_in
 from holdfast.functional.target_trust import target_trust
 from holdfast.issues.noise import noise_of
+from holdfast.methods import LDMI, PRLL, CoTeaching, Crust, DivideMix, EMARefinement, Forward, SecondOpinion
 from holdfast.reviewed import ReviewedLabels
+from holdfast.stop import NoisyValidationStop
 
 
 @pytest.mark.parametrize("method", [Method(), PRLL(), CoTeaching(), Crust(), DivideMix()])

@@ -9,8 +9,9 @@ from in_two import job_for_two, train_all
 from torch import nn
 from torch.optim import SGD
 
-from holdfast import ELR, PRLL, CoTeaching, Method, NormClip, SecondOpinion, Stack, fit
+from holdfast import Method, Stack, fit
 from holdfast.launch import launch
+from holdfast.methods import ELR, PRLL, CoTeaching, NormClip, SecondOpinion
 from holdfast.progress import Silent
 from holdfast.reviewed import take_over
 

@@ -12,10 +12,10 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from holdfast import Crust, HoldfastError, Rows, read
+from holdfast import HoldfastError, Rows, read
 from holdfast.cli import app
 from holdfast.contrastive import CONTRASTIVE
-from holdfast.methods import METHODS
+from holdfast.methods import METHODS, Crust
 from holdfast.noise import KINDS, TARGET_KINDS, corrupt, derangement, symmetric
 from holdfast.registry import lookup
 from holdfast.settings import PYTHON, settings_of

@@ -8,9 +8,9 @@ import pytest
 from torch import nn
 from typer.testing import CliRunner
 
-from holdfast import HoldfastError, Method, SecondOpinion, Stack, fit
+from holdfast import HoldfastError, Method, Stack, fit
 from holdfast.cli import app
-from holdfast.methods import PRLL, CoTeaching
+from holdfast.methods import PRLL, CoTeaching, SecondOpinion
 from holdfast.trackers import CSV, MLflow, TensorBoard, WandB, trackers_of
 
 

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from holdfast import Feed, HoldfastError, Method, Rows, fit
+from holdfast import HoldfastError, Method, Rows, fit
+from holdfast.feed import Feed
 from holdfast.methods import METHODS
 from holdfast.types import Evidence, Plan
 

@@ -371,6 +371,10 @@ class Run:
         return f"Run({self.config.call}, {len(self.history)} epochs{end})"
 
 
+load = Run.load
+"""``holdfast.load("run")``: a finished run, from its folder."""
+
+
 def _share(wrong: Wrong, rows: int) -> Rate:
     """A number of labels as a part of all."""
     return wrong.estimate / rows, wrong.low / rows, wrong.high / rows

@@ -12,10 +12,11 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from torch import nn
 
-from holdfast import Feed, HoldfastError, Method
+from holdfast import HoldfastError, Method
 from holdfast.adapters.class_weights import ClassWeights
 from holdfast.adapters.sklearn import RobustClassifier, RobustRegressor
 from holdfast.contract import check_method
+from holdfast.feed import Feed
 from holdfast.types import Plan
 
 

@@ -7,8 +7,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from holdfast import Crust, HoldfastError
+from holdfast import HoldfastError
 from holdfast.adapters.sklearn import RobustClassifier, RobustRegressor
+from holdfast.methods import Crust
 
 NOT_BIT_FOR_BIT = {
     f"check_sample_weight_equivalence_on_{kind}_data": "a row of weight two is drawn once, a row twice in two batches"

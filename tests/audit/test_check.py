@@ -5,7 +5,11 @@ import pandas as pd
 import pytest
 import torch
 from planted import table, texts
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.metrics import f1_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from typer.testing import CliRunner
 
 import holdfast
@@ -214,3 +218,45 @@ def test_mistakes_are_one_sentence(tmp_path):
     with pytest.raises(HoldfastError, match=r"1 missing value .row 3.; drop them"):
         holdfast.check(gap, label="label")
     assert len(holdfast.check(gap, label="label", missing_labels="drop").subject) == 49
+
+
+def test_a_model_of_ones_own_joins_the_choice(noisy):
+    frame = noisy[0].head(300)
+    found = holdfast.check(frame, label="label", model=RandomForestClassifier(20, min_samples_leaf=10, random_state=0))
+    losses = {name: each.loss for name, each in found.judged.opinions.held_out.items()}
+    assert set(losses) == {"boosted trees", "a linear model", "a small network", "RandomForestClassifier"}
+    assert found.judged.opinions.chosen == min(losses, key=losses.get)
+    # Trained on other rows alone: one that remembers every label that it has seen is no better for it.
+    memory = holdfast.check(frame, label="label", model=make_pipeline(SimpleImputer(), KNeighborsClassifier(1)))
+    assert memory.judged.opinions.chosen != "Pipeline"
+    assert memory.judged.opinions.held_out["Pipeline"].loss > 1
+    with pytest.raises(HoldfastError, match="KNeighborsClassifier cannot be trained on this data: Input X"):
+        holdfast.check(frame, label="label", model=KNeighborsClassifier(1))
+
+
+def test_a_model_of_ones_own_for_numbers_and_rare_classes():
+    x = np.random.default_rng(0).normal(size=(100, 4))
+    found = holdfast.check((x, 3 * x[:, 0] + x[:, 1] ** 2), model=RandomForestRegressor(5, random_state=0))
+    assert "RandomForestRegressor" in found.judged.opinions.held_out
+    y = np.where(x[:, 0] > 0, "a", "b").astype(object)
+    y[7] = "c"
+    rare = holdfast.check((x, y), model=RandomForestClassifier(5, random_state=0))
+    assert rare.judged.opinions.held_out["RandomForestClassifier"].expected.shape == (100, 3)
+
+
+def test_the_command_takes_a_model_by_name(tmp_path):
+    table(200).to_csv(tmp_path / "train.csv", index=False)
+    args = ["check", str(tmp_path / "train.csv"), "--label", "label", "--out", str(tmp_path / "out"), "--quiet"]
+    done = CliRunner().invoke(app, [*args, "--model", "sklearn.tree:DecisionTreeClassifier"])
+    assert done.exit_code == 0, done.output
+    assert "DecisionTreeClassifier" in (tmp_path / "out" / "check.html").read_text()
+    for named, message in [
+        ("lightgbm", "written module.path:Name, not 'lightgbm'"),
+        ("sklearn.ensemble:Trees", "Trees does not exist in"),
+        ("no_such_package:Model", "cannot import no_such_package"),
+        ("sklearn.svm:LinearSVC", "has no fit and predict_proba"),
+        ("collections:OrderedDict", "must be a model of scikit-learn's kind"),
+    ]:
+        failed = CliRunner().invoke(app, [*args, "--model", named])
+        assert isinstance(failed.exception, HoldfastError), failed.output
+        assert message in str(failed.exception)

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from contrastive.specification import BANK, K, Q, unit
-from holdfast import Feed, Rows
+from holdfast import Rows
+from holdfast.feed import Feed
 from holdfast.types import Batch
 
 

@@ -9,9 +9,10 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from holdfast import Crust, HoldfastError, Method, Rows, Run, fit
+from holdfast import HoldfastError, Method, Rows, Run, fit
 from holdfast.cli import app
 from holdfast.contrastive import MoCo, pretrain
+from holdfast.methods import Crust
 from holdfast.nets import build, load_body, project
 
 FAST = {"epochs": 2, "batch_size": 24, "device": "cpu"}

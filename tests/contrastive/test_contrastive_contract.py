@@ -6,9 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import Crust, Feed, HoldfastError, Method, check_method, fit
+from holdfast import HoldfastError, Method, fit
+from holdfast.contract import check_method
 from holdfast.contrastive import CLSA, CONTRASTIVE, MULTI, PCL, SANE, MomentumMixup, SwAV, TableViews, VanillaMixup
 from holdfast.contrastive.pretrain import pretrain
+from holdfast.feed import Feed
+from holdfast.methods import Crust
 from holdfast.types import Step
 
 VARIANTS = [

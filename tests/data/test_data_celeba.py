@@ -59,7 +59,8 @@ def test_without_a_partition_all_images_train(folder: Path) -> None:
 
 
 def test_a_face_trains(folder: Path) -> None:
-    from holdfast import PRLL, fit
+    from holdfast import fit
+    from holdfast.methods import PRLL
 
     train, test = read(folder, image_size=16)
     run = fit(train, PRLL(0.2), "cnn4", test=test, epochs=1, batch_size=3)

@@ -117,7 +117,8 @@ def test_a_recipe_keeps_size_and_classes(folder: Path) -> None:
 
 
 def test_it_trains_from_files(folder: Path) -> None:
-    from holdfast import Crust, fit
+    from holdfast import fit
+    from holdfast.methods import Crust
 
     train, test = read_webvision(folder, classes=3, image_size=8)
     run = fit(train, Crust(warmup=0), "cnn4", test=test, epochs=1, batch_size=3)

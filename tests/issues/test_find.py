@@ -8,9 +8,10 @@ from finished_runs import SCRIPT, digits_run, people_run, prices_run
 from sklearn.metrics import f1_score
 from typer.testing import CliRunner
 
-from holdfast import EMARefinement, HoldfastError, Method, Run, fit
+from holdfast import HoldfastError, Method, Run, fit
 from holdfast.cli import app
 from holdfast.data.source import Source, read_again
+from holdfast.methods import EMARefinement
 
 
 @pytest.fixture(scope="module")

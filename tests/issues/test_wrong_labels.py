@@ -12,9 +12,10 @@ from finished_runs import prices_run
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
-from holdfast import Method, Run, SecondOpinion, fit
+from holdfast import Method, Run, fit
 from holdfast.cli import app
 from holdfast.issues import WrongLabels
+from holdfast.methods import SecondOpinion
 from holdfast.noise import symmetric
 from holdfast.review.queue import Filter, ReviewQueue
 from holdfast.review.store import Store

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.optim import Adam
 
-from holdfast import Feed, Rows, fit
+from holdfast import Rows, fit
+from holdfast.feed import Feed
 from holdfast.types import Batch
 
 

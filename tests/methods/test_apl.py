@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from holdfast import HoldfastError, Method, Rows, check_method, fit
+from holdfast import HoldfastError, Method, Rows, fit
+from holdfast.contract import check_method
 from holdfast.methods import APL
 from holdfast.methods.apl import normalised_cross_entropy
 from holdfast.noise import symmetric

@@ -2,8 +2,10 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from holdfast import AUM, HoldfastError, Rows, check_method, fit
+from holdfast import HoldfastError, Rows, fit
 from holdfast.compare import corrupted
+from holdfast.contract import check_method
+from holdfast.methods import AUM
 from holdfast.methods.aum import flagged
 from holdfast.types import Batch
 

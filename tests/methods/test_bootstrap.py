@@ -1,7 +1,9 @@
 import pytest
 import torch
 
-from holdfast import Bootstrap, HoldfastError, check_method
+from holdfast import HoldfastError
+from holdfast.contract import check_method
+from holdfast.methods import Bootstrap
 
 
 @pytest.mark.parametrize("kind", ["hard", "soft"])

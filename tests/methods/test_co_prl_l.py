@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from holdfast import CoPRLL, check_method
+from holdfast.contract import check_method
+from holdfast.methods import CoPRLL
 
 
 @pytest.mark.parametrize("regression", [False, True])

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from holdfast import CoTeaching, check_method
+from holdfast.contract import check_method
+from holdfast.methods import CoTeaching
 
 
 @pytest.mark.parametrize("method", [CoTeaching(), CoTeaching(0.45, ramp=0), CoTeaching(0.2, ramp=0)], ids=repr)

@@ -2,7 +2,9 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from holdfast import CoTeachingPlus, HoldfastError, check_method
+from holdfast import HoldfastError
+from holdfast.contract import check_method
+from holdfast.methods import CoTeachingPlus
 
 
 @pytest.mark.parametrize(

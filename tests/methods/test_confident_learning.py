@@ -1,7 +1,9 @@
 import pytest
 import torch
 
-from holdfast import ConfidentLearning, HoldfastError, check_method, fit
+from holdfast import HoldfastError, fit
+from holdfast.contract import check_method
+from holdfast.methods import ConfidentLearning
 
 
 def test_the_contract_holds():

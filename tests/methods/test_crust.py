@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import Crust, Feed, HoldfastError, Method, check_method, fit
+from holdfast import HoldfastError, Method, fit
+from holdfast.contract import check_method
+from holdfast.feed import Feed
 from holdfast.functional import output_layer
-from holdfast.methods import crust
+from holdfast.methods import Crust, crust
 from holdfast.methods.crust import turned
 from holdfast.select import facility_location
 

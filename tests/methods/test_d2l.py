@@ -5,9 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import D2L, Feed, HoldfastError, Rows, check_method, fit
+from holdfast import HoldfastError, Rows, fit
+from holdfast.contract import check_method
+from holdfast.feed import Feed
 from holdfast.functional import local_dimension, row_uniforms
-from holdfast.methods import d2l
+from holdfast.methods import D2L, d2l
 
 HISTORY = [10, 8, 6, 5, 5.2, 5, 5.1, 4.9, 5, 5.1, 7]
 

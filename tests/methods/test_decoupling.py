@@ -1,7 +1,9 @@
 import pytest
 import torch
 
-from holdfast import Decoupling, HoldfastError, check_method
+from holdfast import HoldfastError
+from holdfast.contract import check_method
+from holdfast.methods import Decoupling
 
 
 @pytest.mark.parametrize("method", [Decoupling(), Decoupling(least=0.1, warmup=1)], ids=repr)

@@ -3,9 +3,12 @@ import torch
 from torch import nn
 from torch.optim import Adam
 
-from holdfast import DivideMix, Feed, HoldfastError, Method, check_method, fit
+from holdfast import HoldfastError, Method, fit
+from holdfast.contract import check_method
+from holdfast.feed import Feed
 from holdfast.functional import batch_beta, cyclic_partners, row_uniforms
 from holdfast.functional.mixture import small_component
+from holdfast.methods import DivideMix
 from holdfast.methods.divide_mix import semi_supervised, sharpen
 
 

@@ -1,7 +1,9 @@
 import pytest
 import torch
 
-from holdfast import ELR, HoldfastError, check_method, fit
+from holdfast import HoldfastError, fit
+from holdfast.contract import check_method
+from holdfast.methods import ELR
 
 
 @pytest.mark.parametrize("method", [ELR(), ELR(7, memory=0.9)], ids=repr)

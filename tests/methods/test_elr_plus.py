@@ -4,8 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import ELRPlus, Feed, HoldfastError, check_method, fit
+from holdfast import HoldfastError, fit
+from holdfast.contract import check_method
+from holdfast.feed import Feed
 from holdfast.functional import batch_beta, cyclic_partners, row_uniforms
+from holdfast.methods import ELRPlus
 
 
 @pytest.mark.parametrize("method", [ELRPlus(), ELRPlus(7, memory=0.9, alpha=0.2, average=0.5, ramp=4)], ids=repr)

@@ -5,8 +5,11 @@ import torch
 from torch import nn
 from torch.optim import Adam
 
-from holdfast import EMARefinement, Feed, HoldfastError, Method, Rows, check_method, fit
+from holdfast import HoldfastError, Method, Rows, fit
+from holdfast.contract import check_method
+from holdfast.feed import Feed
 from holdfast.functional import anchor_rows
+from holdfast.methods import EMARefinement
 from holdfast.methods.ema_refinement import MEMORISED, Phase
 from holdfast.noise import symmetric
 

@@ -1,8 +1,10 @@
 import pytest
 import torch
 
-from holdfast import Backward, Forward, HoldfastError, Method, Rows, check_method, fit
+from holdfast import HoldfastError, Method, Rows, fit
+from holdfast.contract import check_method
 from holdfast.functional import total_variation
+from holdfast.methods import Backward, Forward
 
 
 @pytest.mark.parametrize("kind", [Forward, Backward])

@@ -3,7 +3,10 @@ import math
 import pytest
 import torch
 
-from holdfast import GCE, Feed, HoldfastError, check_method, fit
+from holdfast import HoldfastError, fit
+from holdfast.contract import check_method
+from holdfast.feed import Feed
+from holdfast.methods import GCE
 
 
 @pytest.mark.parametrize("method", [GCE(), GCE(1.0), GCE(truncate=0.3, start=0, every=1)], ids=repr)

@@ -3,7 +3,9 @@ import math
 import pytest
 import torch
 
-from holdfast import HoldfastError, Huber, check_method
+from holdfast import HoldfastError
+from holdfast.contract import check_method
+from holdfast.methods import Huber
 
 
 def test_the_contract_holds():

@@ -1,7 +1,9 @@
 import pytest
 import torch
 
-from holdfast import INCV, HoldfastError, check_method, fit
+from holdfast import HoldfastError, fit
+from holdfast.contract import check_method
+from holdfast.methods import INCV
 from holdfast.methods.incv import rate_from_agreement
 
 

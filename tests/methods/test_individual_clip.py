@@ -2,7 +2,10 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import Feed, HoldfastError, IndividualClip, Rows, check_method
+from holdfast import HoldfastError, Rows
+from holdfast.contract import check_method
+from holdfast.feed import Feed
+from holdfast.methods import IndividualClip
 from holdfast.methods.individual_clip import clip_weights
 
 

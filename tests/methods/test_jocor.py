@@ -1,8 +1,10 @@
 import pytest
 import torch
 
-from holdfast import HoldfastError, JoCoR, check_method, fit
+from holdfast import HoldfastError, fit
+from holdfast.contract import check_method
 from holdfast.functional import divergence
+from holdfast.methods import JoCoR
 
 
 @pytest.mark.parametrize("method", [JoCoR(), JoCoR(0.45, ramp=0), JoCoR(0.2, agreement=0.1, ramp=0)], ids=repr)

@@ -2,7 +2,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from holdfast import LDMI, HoldfastError, check_method, fit
+from holdfast import HoldfastError, fit
+from holdfast.contract import check_method
+from holdfast.methods import LDMI
 from holdfast.methods.l_dmi import dmi
 from holdfast.types import Stage
 

@@ -4,7 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import Feed, HoldfastError, MentorNet, Rows, check_method, fit
+from holdfast import HoldfastError, Rows, fit
+from holdfast.contract import check_method
+from holdfast.feed import Feed
+from holdfast.methods import MentorNet
 from holdfast.methods.mentor_net import Mentor, curriculum, teach
 
 LOSSES = [0.2, 0.6, 1.4, 3.0]

@@ -1,7 +1,9 @@
 import pytest
 import torch
 
-from holdfast import HoldfastError, MinSGD, check_method
+from holdfast import HoldfastError
+from holdfast.contract import check_method
+from holdfast.methods import MinSGD
 
 
 @pytest.mark.parametrize("regression", [False, True])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast import AUM, INCV, LDMI, Backward, ConfidentLearning, Forward, TRevision
+from holdfast.methods import AUM, INCV, LDMI, Backward, ConfidentLearning, Forward, TRevision
 
 STAGED = {
     "forward": (lambda: Forward(estimate=3), 6),

@@ -2,7 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import HoldfastError, NormClip, check_method
+from holdfast import HoldfastError
+from holdfast.contract import check_method
+from holdfast.methods import NormClip
 
 
 @pytest.mark.parametrize("regression", [False, True])

@@ -3,7 +3,11 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from holdfast import PRLG, Feed, HoldfastError, Method, Rows, check_method, fit, robust_mean
+from holdfast import HoldfastError, Method, Rows, fit
+from holdfast.contract import check_method
+from holdfast.feed import Feed
+from holdfast.functional import robust_mean
+from holdfast.methods import PRLG
 from holdfast.nets import CNN4, replace_batchnorm
 
 

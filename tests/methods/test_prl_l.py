@@ -1,8 +1,9 @@
 import pytest
 import torch
 
-from holdfast import PRLL, SPL, check_method
+from holdfast.contract import check_method
 from holdfast.functional import keep_smallest
+from holdfast.methods import PRLL, SPL
 
 
 @pytest.mark.parametrize("regression", [False, True])
@@ -71,7 +72,7 @@ class Counting(torch.nn.Linear):
 
 
 def test_only_what_is_kept_goes_through_the_trained_pass(blobs):
-    from holdfast import Feed
+    from holdfast.feed import Feed
 
     net, feed = Counting(2, 3), Feed(blobs, batch_size=100)
     for rate, rows in ((0.45, 55), (0.2, 100)):

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from holdfast import PRLL, CoPRLL, Feed, Method, Rows, fit
+from holdfast import Method, Rows, fit
+from holdfast.feed import Feed
 from holdfast.functional import confident_joint, label_noise_rate, target_noise_rate, undirected_noise_rate
-from holdfast.methods import METHODS
+from holdfast.methods import METHODS, PRLL, CoPRLL
 from holdfast.methods.sample_selection import WithNoiseRate
 from holdfast.noise import pairflip, symmetric
 

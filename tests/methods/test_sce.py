@@ -1,7 +1,9 @@
 import pytest
 import torch
 
-from holdfast import SCE, HoldfastError, check_method
+from holdfast import HoldfastError
+from holdfast.contract import check_method
+from holdfast.methods import SCE
 
 
 @pytest.mark.parametrize("method", [SCE(), SCE(6, 0.1), SCE(0, 1)], ids=repr)

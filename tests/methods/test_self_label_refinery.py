@@ -5,7 +5,9 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from holdfast import HoldfastError, Method, Rows, SelfLabelRefinery, check_method, fit
+from holdfast import HoldfastError, Method, Rows, fit
+from holdfast.contract import check_method
+from holdfast.methods import SelfLabelRefinery
 from holdfast.methods.self_label_refinery import trust_at
 from holdfast.theory import Shallow, nearest_labels, separation, softplus_slopes
 from holdfast.theory.early import Setting

@@ -2,8 +2,10 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import HoldfastError, Method, Rows, Sever, check_method, fit
+from holdfast import HoldfastError, Method, Rows, fit
+from holdfast.contract import check_method
 from holdfast.functional import Constant
+from holdfast.methods import Sever
 from holdfast.methods.sever import scores
 
 

@@ -1,8 +1,10 @@
 import pytest
 import torch
 
-from holdfast import SPL, HoldfastError, check_method
+from holdfast import HoldfastError
+from holdfast.contract import check_method
 from holdfast.functional import AuthorsRamp
+from holdfast.methods import SPL
 
 
 @pytest.mark.parametrize("regression", [False, True])

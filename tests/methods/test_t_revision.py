@@ -1,7 +1,9 @@
 import pytest
 import torch
 
-from holdfast import HoldfastError, TRevision, check_method, fit
+from holdfast import HoldfastError, fit
+from holdfast.contract import check_method
+from holdfast.methods import TRevision
 from holdfast.types import Stage
 
 

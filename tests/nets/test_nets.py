@@ -288,7 +288,7 @@ def test_build_calls_a_factory_of_ones_own(own_module):
         (":missing", "missing does not exist"),
         ("_broken:good", "no_such_package_at_all"),
         ("_nowhere:good", "cannot import"),
-        (":", "module.path:factory"),
+        (":", "module.path:Name"),
     ],
 )
 def test_factory_mistakes_are_named(own_module, ending, message):

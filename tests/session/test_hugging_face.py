@@ -77,7 +77,7 @@ def test_evaluation_has_the_models_own_loss(tmp_path):
 
 def test_epochs_of_fewer_batches_resume_where_they_ended(tmp_path):
     def made(folder):
-        return trainer(tmp_path / folder, holdfast.Crust(0.5, warmup=1, partners=0), epochs=4)
+        return trainer(tmp_path / folder, holdfast.methods.Crust(0.5, warmup=1, partners=0), epochs=4)
 
     whole = made("out")
     whole.train()
@@ -93,7 +93,7 @@ def test_epochs_of_fewer_batches_resume_where_they_ended(tmp_path):
 
 
 def test_a_stop_rule_stops_the_trainer_and_gives_it_the_best_weights(tmp_path):
-    made = trainer(tmp_path, "standard", epochs=30, stop=holdfast.NoisyValidationStop(0.2, patience=2))
+    made = trainer(tmp_path, "standard", epochs=30, stop=holdfast.stop.NoisyValidationStop(0.2, patience=2))
     made.train()
     history = made.session.run().history
     assert made.session.stopped

@@ -55,7 +55,7 @@ def trained(rows, method, epochs=4, accumulate=1, of_trainer=1, ckpt=None, callb
 
 def test_an_epoch_with_fewer_batches_is_an_epoch(blobs):
     """Else Lightning would neither validate after it nor move the schedule."""
-    module, session, trainer = trained(blobs, holdfast.Crust(0.5, warmup=1))
+    module, session, trainer = trained(blobs, holdfast.methods.Crust(0.5, warmup=1))
     assert session.run().ledger["trained"].sum() == 240 + 3 * 120
     assert trainer.global_step == 6 + 3 * 3
     assert trainer.num_training_batches == 3
@@ -64,17 +64,17 @@ def test_an_epoch_with_fewer_batches_is_an_epoch(blobs):
 
 
 def test_the_first_epoch_may_have_fewer_batches_too(blobs):
-    module, _, trainer = trained(blobs, holdfast.Crust(0.5, warmup=0), epochs=2)
+    module, _, trainer = trained(blobs, holdfast.methods.Crust(0.5, warmup=0), epochs=2)
     assert trainer.global_step == 6
     assert module.validated == [0, 1]
 
 
 def test_gradients_are_clipped_when_they_are_there(blobs):
     """Lightning hands both passes to the optimizer as a closure."""
-    module, _, _ = trained(blobs, holdfast.NormClip(0.05), epochs=1)
+    module, _, _ = trained(blobs, holdfast.methods.NormClip(0.05), epochs=1)
     run = holdfast.fit(
-        blobs, holdfast.NormClip(0.05), small_net(), epochs=1, batch_size=40, device="cpu", schedule=lambda _: 1.0,
-        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.3),
+        blobs, holdfast.methods.NormClip(0.05), small_net(), epochs=1, batch_size=40, device="cpu",
+        schedule=lambda _: 1.0, optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.3),
     )  # fmt: skip
     assert_same(weights(run.net), weights(module.net), rtol=1e-4, atol=1e-6)
 
@@ -85,9 +85,9 @@ def test_a_checkpoint_made_after_validation_goes_on_exactly(blobs, tmp_path):
     def keep(folder):
         return ModelCheckpoint(tmp_path / folder, filename="{epoch}", monitor="loss", save_top_k=-1)
 
-    whole, session, _ = trained(blobs, holdfast.Crust(0.5, warmup=1), callbacks=[keep("whole")])
+    whole, session, _ = trained(blobs, holdfast.methods.Crust(0.5, warmup=1), callbacks=[keep("whole")])
     kept = tmp_path / "whole" / "epoch=1.ckpt"
-    again, resumed, _ = trained(blobs, holdfast.Crust(0.5, warmup=1), callbacks=[keep("again")], ckpt=kept)
+    again, resumed, _ = trained(blobs, holdfast.methods.Crust(0.5, warmup=1), callbacks=[keep("again")], ckpt=kept)
     assert resumed.run().history["epoch"].tolist() == [0, 1, 2, 3]
     assert_same(weights(whole.net), weights(again.net))
     assert resumed.issues().equals(session.issues())
@@ -103,7 +103,7 @@ def test_going_on_without_the_sessions_state_is_noticed(blobs, tmp_path):
 
 
 def test_a_stop_rule_stops_the_trainer(blobs):
-    stop = {"session": {"stop": holdfast.DistanceStop()}}
+    stop = {"session": {"stop": holdfast.stop.DistanceStop()}}
     _, session, trainer = trained(blobs, "standard", epochs=40, **stop)
     assert session.stopped
     assert trainer.current_epoch == session.epoch < 40

@@ -101,7 +101,8 @@ def test_two_processes_end_where_one_does(blobs, tmp_path, name, accumulate):
 @pytest.mark.parametrize("name", ["standard", "crust", "elr", "gce"])
 def test_four_batches_that_add_up_are_one_of_four_times_the_size(blobs, name, weighted):
     rows = replace(blobs, weight=torch.linspace(0.1, 2, len(blobs))) if weighted else blobs
-    method = lambda: holdfast.Crust(warmup=1) if name == "crust" else holdfast.methods.METHODS[name]()  # noqa: E731
+    make = holdfast.methods.METHODS[name]
+    method = lambda: make(warmup=1) if name == "crust" else make()  # noqa: E731
     four, accumulated = trained(rows, method(), 12, 4)
     one, session = trained(rows, method(), 48)
     assert_same(one, four, rtol=1e-4, atol=1e-5)
@@ -141,7 +142,8 @@ class Bag(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "method", [holdfast.PRLL(), holdfast.Crust(warmup=1, partners=0), holdfast.PRLL(forwards="two")]
+    "method",
+    [holdfast.methods.PRLL(), holdfast.methods.Crust(warmup=1, partners=0), holdfast.methods.PRLL(forwards="two")],
 )
 def test_networks_that_take_dicts(method):
     torch.manual_seed(0)
@@ -173,7 +175,7 @@ def test_networks_that_take_several_inputs_by_a_forward_of_the_users(blobs):
 
     torch.manual_seed(0)
     net, given = Two(), TensorDataset(blobs.x[:, :1], blobs.x[:, 1:], blobs.y)
-    session = Session(given, holdfast.Crust(warmup=1, partners=0), epochs=8, forward=forward)
+    session = Session(given, holdfast.methods.Crust(warmup=1, partners=0), epochs=8, forward=forward)
     loader, optimizer = session.loader(20), torch.optim.Adam(net.parameters(), lr=0.02)
     session.begin(net, optimizer)
     for _ in range(8):
@@ -262,7 +264,7 @@ def test_a_part_called_module_is_no_wrapper(blobs):
         def forward(self, x):
             return self.head(torch.tanh(self.module(x)))
 
-    made, session = trained(blobs, holdfast.EMARefinement(warmup=1), net=Outer())
+    made, session = trained(blobs, holdfast.methods.EMARefinement(warmup=1), net=Outer())
     assert set(made) == {"module.weight", "module.bias", "head.weight", "head.bias"}
     assert session.net().state_dict().keys() == made.keys()
     assert session.run().predict(blobs.x).shape == (240,)
@@ -271,7 +273,7 @@ def test_a_part_called_module_is_no_wrapper(blobs):
 def test_modes_of_layers_that_the_user_has_frozen_stay(blobs):
     net = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
     net[1].eval()
-    session = Session(blobs, holdfast.Crust(warmup=0), epochs=1)
+    session = Session(blobs, holdfast.methods.Crust(warmup=0), epochs=1)
     loader = session.loader(40)
     session.begin(net, SGD(net.parameters(), lr=0.1))
     next(iter(loader))

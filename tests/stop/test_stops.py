@@ -10,27 +10,13 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.optim import SGD, Adam
 
-from holdfast import (
-    PRLL,
-    DistanceStop,
-    EMARefinement,
-    Epoch,
-    Feed,
-    HoldfastError,
-    Method,
-    NoisyValidationStop,
-    Plan,
-    Rows,
-    Run,
-    Stack,
-    StopRule,
-    TheoryStop,
-    TrainAccuracyStop,
-    fit,
-)
+from holdfast import HoldfastError, Method, Rows, Run, Stack, fit
 from holdfast.compare import corrupted
+from holdfast.feed import Feed
 from holdfast.functional import Constant, label_noise_rate
-from holdfast.stop import STOPS
+from holdfast.methods import PRLL, EMARefinement
+from holdfast.stop import STOPS, DistanceStop, NoisyValidationStop, StopRule, TheoryStop, TrainAccuracyStop
+from holdfast.types import Epoch, Plan
 
 RULES = [
     DistanceStop(),

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import PRLL, EMARefinement, HoldfastError, Method, Run, fit
+from holdfast import HoldfastError, Method, Run, fit
 from holdfast.diagnosis import diagnose, write_page
+from holdfast.methods import PRLL, EMARefinement
 
 
 @pytest.fixture(scope="module")

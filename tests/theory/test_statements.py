@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from holdfast import HoldfastError, robust_mean
+from holdfast import HoldfastError
+from holdfast.functional import robust_mean
 from holdfast.theory import Shallow, nearest_labels, separation, softplus_slopes
 from holdfast.theory.coresets import (
     coreset_descent,

@@ -98,14 +98,15 @@ def check(
     test: Data | None = None,
     encoder: str | None = "auto",
     features: str | os.PathLike[str] | None = None,
+    model: Any = None,
     progress: Progress | None = None,
     encoding_bar: MakeProgress = silent,
     **reading: Any,
 ) -> Check:
     """Say what is wrong with data: labels, duplicates, outliers, rare classes, empty rows, suspicious columns.
 
-    Nothing of one's own is trained or named: labels are judged by models from scikit-learn that have not seen them, and
-    that are chosen by how likely they find the labels of other rows.
+    Nothing of one's own need be trained or named: labels are judged by models from scikit-learn that have not seen
+    them, and that are chosen by how likely they find the labels of other rows.
 
     Parameters
     ----------
@@ -115,6 +116,8 @@ def check(
     encoder: a pre-trained network that reads texts, beside their words, or photographs; "auto": the usual one, if it is
         installed, unless that would take more than five minutes; None: words and thumbnails alone. docs/encoders.md.
     features: a .npy file of numbers to judge by instead, a row for each row of the data.
+    model: one more model to choose among, of scikit-learn's kind, such as ``LGBMClassifier()``, with ``predict_proba``,
+        for numbers ``predict``. Of a table it gets a number a column, NaN for gaps and numbers of categories.
     progress: a bar.
     encoding_bar: makes the bar of an encoding.
     reading: further options of ``holdfast.read``, such as ``task`` or ``missing_labels``.
@@ -136,6 +139,6 @@ def check(
             bar.phase(name)
             found += finder(subject)
         bar.at(steps - 1, steps)
-        judged = judge_labels(subject, lambda text: bar.phase(f"labels: {text}"))
+        judged = judge_labels(subject, lambda text: bar.phase(f"labels: {text}"), model)
         bar.at(steps, steps)
     return Check(subject, (judged.finding, *found), judged)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.audit.finding import Finding, nothing
-from holdfast.audit.learners import Linear, Network, TargetTrees
+from holdfast.audit.learners import Linear, Network, Own, TargetTrees
 from holdfast.audit.subject import Subject
 from holdfast.data.native import native_columns
 from holdfast.data.scale import unscaled
@@ -52,20 +52,20 @@ class Opinions(NamedTuple):
         return f"judged by {self.chosen}, on whose held-out rows the given labels are likeliest (loss: {losses})"
 
 
-def opinions(subject: Subject, say: Callable[[str], None] = lambda text: None) -> Opinions:
+def opinions(subject: Subject, say: Callable[[str], None] = lambda text: None, model: Any = None) -> Opinions:
     """Ask models trained on other folds what they expect of each row, and choose among them by their held-out loss.
 
     Tables are judged by the one model that predicts held-out labels best; vectors, texts and pictures by all models
-    that know enough, and by the labels of near rows.
+    that know enough, and by the labels of near rows. A ``model`` of the user's is one more of them.
     """
     rows = subject.rows
     classes = None if rows.classes is None else len(rows.classes)
     native = None if subject.reading.alone else native_columns(rows)
-    found = _ask(subject, native, rows.y, say)
+    found = _ask(subject, native, rows.y, say, model)
     best, *others = (each.expected for each in found.values())
     if classes is None:
         # Wrong targets have pulled at these models too; the second ones are spared the farthest.
-        found = _ask(subject, native, _spared(rows.y, best.to(rows.y)), say)
+        found = _ask(subject, native, _spared(rows.y, best.to(rows.y)), say, model)
         return Opinions(found, next(iter(found.values())).expected.to(rows.y))
     if native is not None:
         return Opinions(found, label_trust(best, rows.y).evidence)
@@ -75,7 +75,7 @@ def opinions(subject: Subject, say: Callable[[str], None] = lambda text: None) -
 
 
 def _ask(
-    subject: Subject, native: tuple[Array, Array] | None, y: Tensor, say: Callable[[str], None]
+    subject: Subject, native: tuple[Array, Array] | None, y: Tensor, say: Callable[[str], None], model: Any
 ) -> dict[str, HeldOut]:
     """What each model expects of the rows that it was not trained on, the one with the least loss first."""
     classes = None if subject.rows.classes is None else len(subject.rows.classes)
@@ -88,6 +88,12 @@ def _ask(
     found[Linear.name] = held_out(lambda: Linear(classes), subject.features, y, fold, Linear.steps)
     say(Network.name)
     found[Network.name] = held_out(lambda: Network(classes), subject.features, y, fold, Network.steps)
+    if model is not None:
+        name = type(model).__name__
+        say(name)
+        found[name] = held_out(
+            lambda: Own(model, classes), subject.features if native is None else native[0], y, fold, Own.steps
+        )
     return dict(sorted(found.items(), key=lambda item: item[1].loss))
 
 
@@ -117,12 +123,12 @@ class Judged(NamedTuple):
     """Noise rate and transition matrix with intervals; of classes alone."""
 
 
-def judge_labels(subject: Subject, say: Callable[[str], None] = lambda text: None) -> Judged:
+def judge_labels(subject: Subject, say: Callable[[str], None] = lambda text: None, model: Any = None) -> Judged:
     """Trust, flags and suggestions for all rows."""
     if len(subject) < 2 * FOLDS:
         text = f"{len(subject)} rows are too few to hold some out and judge labels by the others"
         return Judged(nothing(KIND, text), None, None)
-    asked = opinions(subject, say)
+    asked = opinions(subject, say, model)
     if subject.rows.classes is None:
         return Judged(_targets(subject, asked), asked, None)
     trust = trust_in(asked.evidence, subject.rows.y)

@@ -1,4 +1,5 @@
-"""Models that become less simple step by step: a linear one, a network of one layer, and trees for numbers."""
+"""Models that become less simple step by step: a linear one, a network of one layer, and trees for numbers; and a model
+of one's own."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.errors import HoldfastError
 from holdfast.functional.held_out import Array, spread_over
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
@@ -103,3 +105,37 @@ class TargetTrees:
 
     def expected(self, x: Array) -> Array:
         return np.stack([model.predict(x) for model in self._models], axis=1)
+
+
+class Own:
+    """A model of the user's, of scikit-learn's kind, as those of LightGBM, XGBoost and CatBoost are: fitted once."""
+
+    steps = 1
+
+    def __init__(self, model: Any, classes: int | None) -> None:
+        from sklearn.base import clone  # slow to import
+
+        self.classes = classes
+        try:
+            self._model = clone(model)
+        except TypeError as error:
+            raise HoldfastError(f"model is {model!r}; it must be a model of scikit-learn's kind ({error})") from error
+        self._asked = "predict" if classes is None else "predict_proba"
+        if not hasattr(self._model, "fit") or not hasattr(self._model, self._asked):
+            raise HoldfastError(f"model is {model!r}, which has no fit and {self._asked}")
+        self._known: Array = np.zeros(0, dtype=int)
+
+    def advance(self, x: Any, y: Array) -> None:
+        if self.classes is None:
+            given = y if y.shape[1] > 1 else y[:, 0]
+        else:  # numbered from 0 without gaps, as some models ask
+            self._known, given = np.unique(y, return_inverse=True)
+        try:
+            self._model.fit(x, given)
+        except ValueError as error:
+            why = str(error).partition("\n")[0]
+            raise HoldfastError(f"{type(self._model).__name__} cannot be trained on this data: {why}") from error
+
+    def expected(self, x: Any) -> Array:
+        found: Array = np.asarray(getattr(self._model, self._asked)(x), dtype=float).reshape(x.shape[0], -1)
+        return found if self.classes is None else spread_over(found, self._known, self.classes)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.audit.check import Check
-from holdfast.audit.check import check as look
 from holdfast.cli import options as o
-from holdfast.encoders import ENCODERS, is_encoder
+from holdfast.cli.names import ENCODERS
 from holdfast.errors import HoldfastError
+from holdfast.own_code import own_code
+
+if TYPE_CHECKING:
+    from holdfast.audit.check import Check
 
 WITHOUT = ("mlp", "cnn4")
 """Networks that ``fit`` trains on words and pixels."""
@@ -41,6 +43,14 @@ def check(
             help="A .npy file of features to judge labels by, a row for each row of DATA.", show_default=False
         ),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="One more model to judge labels by, of scikit-learn's kind, as module:Class, with its defaults: "
+            "lightgbm:LGBMClassifier, xgboost:XGBClassifier, my_module:MyModel. Heard if held-out labels bear it out.",
+            show_default=False,
+        ),
+    ] = None,
     task: o.TaskName = None,
     threads: o.Threads = 0,
     missing: o.Drop = o.Missing.error,
@@ -60,11 +70,14 @@ def check(
 
     Example: [bold]holdfast check people.csv --label income[/bold]
     """
+    from holdfast.audit.check import check as look
+
     o.set_threads(threads)
     found = look(
         data, label, test=test, task=task, missing_labels=missing.value, truth=truth, image_size=image_size,
         skip_broken=skip_broken or None, trust_pickle=trust_pickle or None,
-        encoder=_encoder(net), features=features, progress=o.progress_bar("check", quiet, unit="steps"),
+        encoder=_encoder(net), features=features, model=None if model is None else own_code(model, "a model")(),
+        progress=o.progress_bar("check", quiet, unit="steps"),
         encoding_bar=partial(o.encoding_bar, quiet), delimiter=delimiter, encoding=encoding, table=table,
         **o.of_labels(ignore, merge, keep_spelling),
     )  # fmt: skip
@@ -77,6 +90,8 @@ def check(
 
 def _encoder(named: str) -> str | None:
     """What reads texts and pictures; networks of pixels and words, as ``fit`` names them, stand for nothing."""
+    from holdfast.encoders import is_encoder
+
     if named == "auto" or is_encoder(named):
         return named
     if named in WITHOUT:

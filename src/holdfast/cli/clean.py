@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.clean.clean import Cleaned
-from holdfast.clean.clean import clean as cleaned
-from holdfast.clean.rule import USUAL
+from holdfast.cli import names
 from holdfast.cli import options as o
-from holdfast.run import Run
+
+if TYPE_CHECKING:
+    from holdfast.clean.clean import Cleaned
 
 SHOWN = 10
 """Pairs of classes that are printed."""
@@ -26,7 +26,9 @@ def clean(
     ],
     correct: Annotated[
         float | None,
-        typer.Option(help=f"Correct labels of less trust; {USUAL:g} if nothing else is asked for.", show_default=False),
+        typer.Option(
+            help=f"Correct labels of less trust; {names.CORRECT:g} if nothing else is asked for.", show_default=False
+        ),
     ] = None,
     drop: Annotated[
         float | None, typer.Option(help="Drop rows of less trust that are not corrected.", show_default=False)
@@ -41,6 +43,9 @@ def clean(
 
     Example: [bold]holdfast clean run/ --out people_clean.csv[/bold]
     """
+    from holdfast.clean.clean import clean as cleaned
+    from holdfast.run import Run
+
     done = cleaned(Run.records(run, trust=trust_code), out, correct=correct, drop=drop, mark=mark, force=force)
     if len(done.pairs):
         o.console.print(_shown(done))

@@ -4,34 +4,72 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from importlib import import_module
+from inspect import getdoc
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from holdfast.cli import mistakes
 from holdfast.cli import options as o
-from holdfast.cli.check import check
-from holdfast.cli.clean import clean
-from holdfast.cli.compare import compare
-from holdfast.cli.diagnose import diagnose
-from holdfast.cli.export import export
-from holdfast.cli.fit import fit
-from holdfast.cli.issues import issues
-from holdfast.cli.methods import methods
-from holdfast.cli.noise import noise
-from holdfast.cli.predict import predict
-from holdfast.cli.pretrain import pretrain
-from holdfast.cli.report import report
-from holdfast.cli.review import review
-from holdfast.cli.select import select
-from holdfast.cli.take_in import take_in
-from holdfast.cluster import speaks
 from holdfast.errors import HoldfastError
-from holdfast.memory import VARIABLE as MAX_MEMORY
-from holdfast.memory import as_bytes
 from holdfast.version import __version__
 
+FILES = {
+    **{name: name for name in ("check", "fit", "compare", "noise", "predict", "methods", "select", "issues", "report",
+                               "review", "clean", "export", "diagnose", "pretrain")},
+    "import": "take_in",
+}  # fmt: skip
+"""The commands in the order of the help, and the file of each, whose function has the file's name."""
+
+
+class Commands(TyperGroup):
+    """Commands that are made when they are called: all of them together take as long as the rest of a help text."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = dict.fromkeys(FILES, TyperCommand(None))  # names, for "did you mean"
+
+    def get_params(self, ctx: Any) -> Any:
+        found = super().get_params(ctx)
+        for each in found:
+            each.__class__ = _AsWritten
+        return found
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in FILES:
+            return None
+        single = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
+        single.command(cmd_name)(_function(cmd_name))
+        return typer.main.get_command(single)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        lines = {name: getdoc(_function(name)) for name in FILES}
+        listed = TyperGroup(
+            name=self.name, params=self.params, help=self.help, epilog=self.epilog,
+            rich_markup_mode=self.rich_markup_mode,
+            commands={name: TyperCommand(name, help=text) for name, text in lines.items()},
+        )  # fmt: skip
+        listed.format_help(ctx, formatter)
+
+
+class _AsWritten(TyperOption):
+    """A flag, or a word that needs no conversion: typer would load pydantic for it."""
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        return value if self.callback is None else self.callback(ctx, self, value)
+
+
+def _function(command: str) -> Callable[..., None]:
+    file = FILES[command]
+    found: Callable[..., None] = getattr(import_module(f"holdfast.cli.{file}"), file)
+    return found
+
+
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -39,13 +77,6 @@ app = typer.Typer(
     epilog="DATA is a table (CSV, Excel, JSON, Parquet, ...; plain or packed), an .npz file (x_train, y_train), a "
     "folder of images (one subfolder a class), or a folder with the published files of MNIST, CIFAR or CelebA.",
 )
-
-COMMANDS = (
-    check, fit, compare, noise, predict, methods, select, issues, report, review, clean, export, diagnose, pretrain,
-)  # fmt: skip
-for command in COMMANDS:
-    app.command()(command)
-app.command("import")(take_in)
 
 
 def _version(show: bool) -> None:
@@ -56,8 +87,10 @@ def _version(show: bool) -> None:
 
 def _max_memory(size: str | None) -> None:
     if size is not None:
+        from holdfast.memory import VARIABLE, as_bytes
+
         as_bytes(size)
-        os.environ[MAX_MEMORY] = size
+        os.environ[VARIABLE] = size
 
 
 @app.callback()
@@ -92,6 +125,13 @@ def main() -> None:
     except Exception as error:
         if debug:
             mistakes.show_where(error)
-        if not isinstance(error, HoldfastError) or speaks(error):
+        if not isinstance(error, HoldfastError) or _speaks(error):
             mistakes.say(mistakes.sentence(error))
         sys.exit(2 if isinstance(error, HoldfastError | OSError) else 1)
+
+
+def _speaks(error: HoldfastError) -> bool:
+    """Whether this process is the one of several that tells of an error."""
+    from holdfast.cluster import speaks
+
+    return speaks(error)

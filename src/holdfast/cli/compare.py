@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import pandas as pd
 import typer
 from rich.box import HEAVY_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.cli import names
 from holdfast.cli import options as o
 from holdfast.cli.config_file import OptionsFile, check_yaml
 from holdfast.cli.settings import owned, values_of, with_those_of_the_file
-from holdfast.compare import compare as compare_methods
-from holdfast.data.source import Source
 from holdfast.errors import HoldfastError
-from holdfast.methods import DEFAULT, METHODS
-from holdfast.noise import KINDS, TARGET_KINDS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def compare(
@@ -28,8 +27,8 @@ def compare(
     out: Annotated[Path, typer.Option(help="Folder for the runs, the table and the picture.")] = Path("comparison"),
     label: o.Label = None,
     methods: Annotated[
-        str, typer.Option(help=f"Names with commas between them, of {', '.join(METHODS)}.")
-    ] = f"standard,{DEFAULT}",
+        str, typer.Option(help="Names with commas between them, of those that holdfast methods lists.")
+    ] = f"standard,{names.METHOD}",
     options: Annotated[
         list[str],
         typer.Option(
@@ -42,7 +41,8 @@ def compare(
     noise: Annotated[
         str | None,
         typer.Option(
-            help=f"Wrong labels to plant: {', '.join(KINDS)}; targets: {', '.join(TARGET_KINDS)}. None: as given."
+            help=f"Wrong labels to plant: {', '.join(names.KINDS)}; targets: {', '.join(names.TARGET_KINDS)}. None: as "
+            "given."
         ),
     ] = None,
     rate: Annotated[float, typer.Option(help="Share of labels to plant wrong ones in.")] = 0.4,
@@ -74,13 +74,16 @@ def compare(
 
     Example: [bold]holdfast compare digits.npz --methods standard,crust --noise symmetric --rate 0.4[/bold]
     """
+    from holdfast.compare import compare as compare_methods
+    from holdfast.data.source import Source
+
     o.set_threads(threads)
     if seeds < 1:
         raise HoldfastError(f"a comparison needs at least one seed, not {seeds}")
     check_yaml(config)
-    names = [name.strip() for name in methods.split(",") if name.strip()]
-    settings = owned(options, [*names, "noise"])
-    makers = {name: o.method_named(name, settings.get(name, ())) for name in names}
+    chosen = [name.strip() for name in methods.split(",") if name.strip()]
+    settings = owned(options, [*chosen, "noise"])
+    makers = {name: o.method_named(name, settings.get(name, ())) for name in chosen}
     net, encoder = o.net_and_encoder(net, plain=augment is True)
     rows, held_out = Source.at(
         data, test, 0, label=label, task=task, missing_labels=missing.value, image_size=image_size,
@@ -127,7 +130,7 @@ def table_of(summary: pd.DataFrame, *, percent: bool, narrow: bool = False) -> T
 
 
 def _with_spread(value: Any, scale: float, digits: int) -> str:
-    if np.isnan(value["mean"]):
+    if math.isnan(value["mean"]):
         return "-"
-    spread = "" if np.isnan(value["std"]) else f" ± {scale * value['std']:.{digits}f}"
+    spread = "" if math.isnan(value["std"]) else f" ± {scale * value['std']:.{digits}f}"
     return f"{scale * value['mean']:.{digits}f}{spread}"

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import options as o
-from holdfast.run import Run
 
 
 def diagnose(
@@ -23,8 +22,9 @@ def diagnose(
 
     Example: [bold]holdfast diagnose run/[/bold]
     """
-    from holdfast.diagnosis.diagnose import diagnose as look  # draws and decomposes, which the other commands never do
+    from holdfast.diagnosis.diagnose import diagnose as look
     from holdfast.diagnosis.page import panels, write_page
+    from holdfast.run import Run
 
     with o.console.status("looking at the Jacobian"):
         found = look(Run.load(run, trust=trust_code), examples=examples)

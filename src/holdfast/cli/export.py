@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from holdfast.clean.files import folder_aside
 from holdfast.cli import options as o
 from holdfast.errors import HoldfastError
-from holdfast.exchange import argilla, hugging_face, label_studio
-from holdfast.exchange.items import items
-from holdfast.files import write_text
-from holdfast.review.answers import columns_of
-from holdfast.review.export import corrected
-from holdfast.run import Run
-from holdfast.spreadsheet import write_csv
+
+if TYPE_CHECKING:
+    from holdfast.run import Run
 
 
 class To(StrEnum):
@@ -46,6 +41,12 @@ def export(
 
     Example: [bold]holdfast export run/ --out cleaned.csv[/bold]
     """
+    from holdfast.clean.files import folder_aside
+    from holdfast.exchange import argilla, hugging_face, label_studio
+    from holdfast.exchange.items import items
+    from holdfast.files import write_text
+    from holdfast.run import Run
+
     made = Run.records(run, trust=trust_code)
     if to is To.csv:
         _labels(made, run, out, force)
@@ -74,6 +75,10 @@ def export(
 
 def _labels(made: Run, run: Path, out: Path, force: bool) -> None:
     """Reviewed labels, for fit --labels."""
+    from holdfast.review.answers import columns_of
+    from holdfast.review.export import corrected
+    from holdfast.spreadsheet import write_csv
+
     if out.suffix != ".csv":
         raise HoldfastError(f"{out} must end in .csv")
     o.check_free(out, force)

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
+from holdfast.cli import names
 from holdfast.cli import options as o
 from holdfast.cli.config_file import take_options
 from holdfast.cli.settings import owned
-from holdfast.cluster import from_first, join
-from holdfast.config import RunConfig
-from holdfast.data.rows import Rows
-from holdfast.data.scale import unscaled
-from holdfast.data.source import Source
-from holdfast.encoders.named import runs_code
-from holdfast.encoders.tuned import is_tuned
 from holdfast.errors import HoldfastError
-from holdfast.evidence import caveats
-from holdfast.fit import fit as train
-from holdfast.methods import DEFAULT, METHODS
-from holdfast.methods.sample_selection import WithNoiseRate
-from holdfast.plots import curves, residuals
-from holdfast.rebuild import optimizer_of, remake
-from holdfast.registry import lookup
-from holdfast.run import Run
-from holdfast.run_folder import RunFolder
-from holdfast.stop import STOPS
-from holdfast.usual import usual_for
+
+if TYPE_CHECKING:
+    from holdfast.config import RunConfig
+    from holdfast.data.rows import Rows
+    from holdfast.data.source import Source
+    from holdfast.run import Run
 
 BESIDE = {"config", "out", "resume", "device", "devices", "strategy", "threads", "quiet", "tensorboard", "net", "data",
           "labels", "track"}  # fmt: skip
@@ -53,12 +41,13 @@ def fit(
             help="Corrected labels from holdfast export; those reviewed are fully trusted.", show_default=False
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help=f"How to train: {', '.join(METHODS)}.")] = DEFAULT,
+    method: Annotated[str, typer.Option(help="How to train: a name that holdfast methods lists.")] = names.METHOD,
     options: o.Settings = [],  # noqa: B006
     stop: Annotated[
         str | None,
         typer.Option(
-            help=f"When to stop before wrong labels are memorised: {', '.join(STOPS)}; with --set stop.patience=5."
+            help=f"When to stop before wrong labels are memorised: {', '.join(names.STOPS)}; with --set "
+            "stop.patience=5."
         ),
     ] = None,
     pretrained: Annotated[
@@ -128,6 +117,18 @@ def fit(
 
     Example: [bold]holdfast fit people.csv --label income --out run/[/bold]
     """
+    from holdfast.cluster import from_first, join
+    from holdfast.data.source import Source
+    from holdfast.evidence import caveats
+    from holdfast.fit import fit as train
+    from holdfast.methods.sample_selection import WithNoiseRate
+    from holdfast.plots import curves
+    from holdfast.rebuild import optimizer_of, remake
+    from holdfast.registry import lookup
+    from holdfast.run_folder import RunFolder
+    from holdfast.stop import STOPS
+    from holdfast.usual import usual_for
+
     o.set_threads(threads)
     place = join()
     if place is not None:
@@ -208,6 +209,8 @@ def _check_beside(ctx: typer.Context) -> None:
 
 
 def _config_at(path: Path) -> RunConfig:
+    from holdfast.config import RunConfig
+
     file = path / "run.json" if path.is_dir() else path
     try:
         return RunConfig.from_json(file.read_text(encoding="utf-8"))
@@ -219,6 +222,9 @@ def _config_at(path: Path) -> RunConfig:
 
 def _encoder_before(out: Path) -> str | None:
     """What a run that goes on has read its data with, whatever is installed by now; "auto" where there is no run."""
+    from holdfast.encoders.named import runs_code
+    from holdfast.run_folder import RunFolder
+
     if not (out / "run.json").exists():
         return "auto"
     reading: dict[str, Any] = RunFolder(out).config().source.get("reading", {})
@@ -231,6 +237,9 @@ def _encoder_before(out: Path) -> str | None:
 
 
 def _source_of(config: RunConfig, data: Path | None, named: str, labels: Path | None) -> Source:
+    from holdfast.data.source import Source
+    from holdfast.encoders.named import runs_code
+
     if not config.source:
         raise HoldfastError("the run was given its rows in memory; --config needs a run of holdfast fit")
     source = {**config.source} if data is None else {**config.source, "path": str(data.absolute())}
@@ -245,6 +254,8 @@ def _source_of(config: RunConfig, data: Path | None, named: str, labels: Path | 
 
 
 def _net_of(config: RunConfig, named: str) -> str:
+    from holdfast.encoders.tuned import is_tuned
+
     if is_tuned(config.net):
         return "auto"  # the rows say so themselves, and whether its encoder is code was asked before
     if config.net is None:
@@ -274,7 +285,10 @@ def _summary(run: Run, rows: Rows, out: Path, metric: str) -> None:
 
 def _residual_summary(run: Run, rows: Rows, out: Path, which: str) -> None:
     """Mean absolute error in the units of the file, and the picture of what is missed."""
+    from holdfast.data.scale import unscaled
+    from holdfast.plots import residuals
+
     given, predicted = unscaled(rows.y, rows.recipe).numpy(), run.predict(o.as_array(rows.x))
-    error = np.abs(given - predicted).mean()
+    error = abs(given - predicted).mean()
     residuals(predicted, given, out / "residuals.png", title=f"{which} rows, mean absolute error {error:.4g}")
     o.console.print(f"{which} MAE: {error:.4g}   picture: {out / 'residuals.png'}")

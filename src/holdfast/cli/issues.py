@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import pandas as pd
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from holdfast.cli import options as o
-from holdfast.issues.find import REVIEWED
-from holdfast.run import Run
-from holdfast.spreadsheet import write_csv
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BESIDE = ("low", "high", "why")
 """Columns that a narrow screen has no room for."""
@@ -31,6 +30,10 @@ def issues(
 
     Example: [bold]holdfast issues run/[/bold]
     """
+    from holdfast.issues.find import REVIEWED
+    from holdfast.run import Run
+    from holdfast.spreadsheet import write_csv
+
     made = Run.records(run)
     table = made.issues()
     path = out or run / "issues.csv"

@@ -10,16 +10,7 @@ from rich.table import Table
 
 from holdfast.cli import options as o
 from holdfast.cli.settings import table_of_settings
-from holdfast.contrastive import CONTRASTIVE
 from holdfast.errors import HoldfastError
-from holdfast.methods import METHODS
-from holdfast.methods.catalogue import catalogue, markdown
-from holdfast.noise import KINDS, TARGET_KINDS
-from holdfast.settings import settings_of
-from holdfast.stop import STOPS
-
-PARTS: dict[str, Any] = {**TARGET_KINDS, **KINDS, **CONTRASTIVE, **STOPS, **METHODS}
-"""All that has settings on the command line."""
 
 
 def methods(
@@ -33,6 +24,8 @@ def methods(
 
     Example: [bold]holdfast methods crust[/bold]
     """
+    from holdfast.methods.catalogue import catalogue, markdown
+
     if name is not None:
         _settings(name)
         return
@@ -48,14 +41,22 @@ def methods(
 
 
 def _settings(name: str) -> None:
-    if name not in PARTS:
-        close = get_close_matches(name, PARTS, n=1)
+    from holdfast.contrastive import CONTRASTIVE
+    from holdfast.methods import METHODS
+    from holdfast.methods.catalogue import catalogue
+    from holdfast.noise import KINDS, TARGET_KINDS
+    from holdfast.settings import settings_of
+    from holdfast.stop import STOPS
+
+    parts: dict[str, Any] = {**TARGET_KINDS, **KINDS, **CONTRASTIVE, **STOPS, **METHODS}
+    if name not in parts:
+        close = get_close_matches(name, parts, n=1)
         hint = f"; did you mean {close[0]}?" if close else "; holdfast methods lists the methods"
         raise HoldfastError(f"no method, stop rule or kind of noise is called {name!r}{hint}")
     summary = next((entry.summary for entry in catalogue() if entry.name == name), "")
     if summary:
         o.console.print(f"{name}: {summary}", highlight=False)
-    if not settings_of(PARTS[name]):
+    if not settings_of(parts[name]):
         o.console.print(f"{name} has no settings", highlight=False)
         return
-    o.console.print(table_of_settings(name, PARTS[name]))
+    o.console.print(table_of_settings(name, parts[name]))

@@ -9,11 +9,8 @@ import typer
 
 from holdfast.cli import options as o
 from holdfast.cli.config_file import OptionsFile, check_yaml
-from holdfast.cli.noise_file import check_out, write_noisy
+from holdfast.cli.names import KINDS, TARGET_KINDS
 from holdfast.cli.settings import values_of
-from holdfast.compare import corrupted
-from holdfast.data import read
-from holdfast.noise import KINDS, TARGET_KINDS
 
 
 def noise(
@@ -40,6 +37,10 @@ def noise(
 
     Example: [bold]holdfast noise people.csv --label income --kind pairflip --rate 0.3 --out noisy.csv[/bold]
     """
+    from holdfast.cli.noise_file import check_out, write_noisy
+    from holdfast.compare import corrupted
+    from holdfast.data import read
+
     check_yaml(config)
     check_out(data, out)
     rows, held_out = read(

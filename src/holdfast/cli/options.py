@@ -6,42 +6,30 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 from rich.console import Console
-from torch import nn
-from torch.optim import SGD, Adam, Optimizer
 
+from holdfast.cli import names
 from holdfast.cli.settings import with_those_of_the_file
-from holdfast.data.encode import encoder_in
-from holdfast.data.rows import Rows
-from holdfast.data.summary import WIDTH as SUMMARY_WIDTH
-from holdfast.data.tune import read_columns, tuned_in
-from holdfast.encoders import ENCODERS, cache_folder, is_encoder
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment, PadCropFlip
-from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Schedule, Steps
-from holdfast.issues import WrongLabels
-from holdfast.method import Method
-from holdfast.methods import METHODS
-from holdfast.nets import NETS
-from holdfast.progress import Bar, Progress, Silent
-from holdfast.registry import lookup
-from holdfast.usual import NEW, TUNED, Usual
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from holdfast.data.rows import Rows
+    from holdfast.feed import Augment
+    from holdfast.functional.schedules import Schedule
+    from holdfast.issues import WrongLabels
+    from holdfast.method import Method
+    from holdfast.progress import Progress
+    from holdfast.usual import Usual
 
 console = Console()
 WIDE = 110
 """Columns of a screen that shows every table in full."""
-
-SCHEDULES: dict[str, Schedule] = {
-    "cosine": Cosine(),
-    "constant": Constant(),
-    "onecycle": OneCycle(),
-    "steps": Steps(),
-    "hold": HoldThenLinear(),
-}
 
 
 class OptimizerName(StrEnum):
@@ -71,8 +59,9 @@ Test = Annotated[
 Net = Annotated[
     str,
     typer.Option(
-        help=f"{', '.join(NETS)}, or module.path:factory; or a pre-trained network whose features are learned from: "
-        f"{', '.join(ENCODERS)}, text:FOLDER or image:FOLDER (or a name on the Hugging Face hub), timm:NAME."
+        help=f"{', '.join(names.NETS)}, or module.path:factory; or a pre-trained network whose features are learned "
+        f"from: {', '.join(names.ENCODERS)}, text:FOLDER or image:FOLDER (or a name on the Hugging Face hub), "
+        "timm:NAME."
     ),
 ]
 Features = Annotated[
@@ -91,13 +80,13 @@ Epochs = Annotated[int, typer.Option(help="Passes over the data.")]
 EpochsOrUsual = Annotated[
     int | None,
     typer.Option(
-        help=f"Passes over the data; {NEW.epochs}, with --tune {TUNED.epochs} (small data: more), if not given."
+        help=f"Passes over the data; {names.EPOCHS}, with --tune {names.TUNED_EPOCHS} (small data: more), if not given."
     ),
 ]
 BatchSize = Annotated[
     int | None,
     typer.Option(
-        help=f"Rows in a batch; {NEW.largest} (with --tune {TUNED.largest}), or fewer for small data, if not given."
+        help=f"Rows in a batch; {names.BATCH} (with --tune {names.TUNED_BATCH}), or fewer for small data, if not given."
     ),
 ]
 OptimizerOption = Annotated[OptimizerName, typer.Option(help="Which optimizer.")]
@@ -114,15 +103,16 @@ WeightDecay = Annotated[
 LearningRate = Annotated[
     float | None,
     typer.Option(
-        help=f"Learning rate; {NEW.rate:g} for adam and {NEW.sgd:g} for sgd (with --tune {TUNED.rate:g} and "
-        f"{TUNED.sgd:g}) if not given."
+        help=f"Learning rate; {names.ADAM:g} for adam and {names.SGD:g} for sgd (with --tune "
+        f"{names.TUNED_ADAM:g} and {names.TUNED_SGD:g}) if not given."
     ),
 ]
-ScheduleName = Annotated[str, typer.Option(help=f"Learning rate by share of training: {', '.join(SCHEDULES)}.")]
+ScheduleName = Annotated[str, typer.Option(help=f"Learning rate by share of training: {', '.join(names.SCHEDULES)}.")]
 ScheduleOrUsual = Annotated[
     str | None,
     typer.Option(
-        help=f"Learning rate by share of training: {', '.join(SCHEDULES)}; cosine, with --tune onecycle, if not given."
+        help=f"Learning rate by share of training: {', '.join(names.SCHEDULES)}; cosine, with --tune onecycle, if not "
+        "given."
     ),
 ]
 Crop = Annotated[
@@ -201,19 +191,27 @@ NoiseSettings = Annotated[
 
 
 def method_named(name: str, settings: Iterable[str]) -> Callable[[], Method]:
+    from holdfast.methods import METHODS
+    from holdfast.registry import lookup
+
     return lookup("method", name, METHODS, settings)
 
 
 def optimizer_named(
     name: OptimizerName,
     rate: float | None,
-    usual: Usual = NEW,
+    usual: Usual | None = None,
     *,
     momentum: float | None = None,
     nesterov: bool | None = None,
     decay: float | None = None,
 ) -> Callable[[Iterable[nn.Parameter]], Optimizer]:
     """How to make an optimizer; what is None is as usual."""
+    from torch.optim import SGD, Adam
+
+    from holdfast.usual import NEW
+
+    usual = usual or NEW
     if rate is not None and not rate > 0:
         raise HoldfastError(f"a learning rate must be positive, not {rate:g}")
     if decay is not None and not decay >= 0:
@@ -235,12 +233,19 @@ def optimizer_named(
 
 
 def schedule_named(name: str) -> Schedule:
-    if name not in SCHEDULES:
-        raise HoldfastError(f"no schedule is called {name!r}; there are {', '.join(SCHEDULES)}")
-    return SCHEDULES[name]
+    from holdfast.functional.schedules import Constant, Cosine, HoldThenLinear, OneCycle, Steps
+
+    made: dict[str, Callable[[], Schedule]] = dict(
+        zip(names.SCHEDULES, (Cosine, Constant, OneCycle, Steps, HoldThenLinear), strict=True)
+    )
+    if name not in made:
+        raise HoldfastError(f"no schedule is called {name!r}; there are {', '.join(made)}")
+    return made[name]()
 
 
 def augmentation(wanted: bool | None, rows: Rows) -> Augment | None:
+    from holdfast.feed import PadCropFlip
+
     image = len(rows.shape) == 3
     if wanted and not image:
         raise HoldfastError(f"--augment crops images, and these inputs have the shape {rows.shape}")
@@ -256,6 +261,8 @@ def net_and_encoder(named: str, plain: bool = False, tune: bool = False) -> tupl
     plain: something else asks for the data as it is, unless an encoder is named.
     tune: the pre-trained one is the network to train.
     """
+    from holdfast.encoders import is_encoder
+
     if tune and named == "auto":
         return "auto", "auto"
     if tune and not is_encoder(named):
@@ -279,15 +286,21 @@ def of_labels(ignore: Sequence[str], merge: Sequence[str], keep_spelling: bool) 
 
 def say_read(rows: Rows) -> None:
     """What was read, before anything is made of it."""
+    from holdfast.data.summary import WIDTH
+
     if rows.summary is None:
         return
-    for line in rows.summary.lines(min(console.width, SUMMARY_WIDTH)):
+    for line in rows.summary.lines(min(console.width, WIDTH)):
         style = "yellow" if line.startswith("warning:") else None
         console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def say_encoder(rows: Rows) -> None:
     """Which pre-trained network reads the data, and how to do without."""
+    from holdfast.data.encode import encoder_in
+    from holdfast.data.tune import read_columns, tuned_in
+    from holdfast.encoders import cache_folder
+
     name = encoder_in(rows.recipe)
     if name is None:
         return
@@ -313,6 +326,8 @@ def _listed(names: Sequence[str], most: int = 5) -> str:
 
 
 def progress_bar(title: str, quiet: bool, unit: str = "epochs") -> Progress:
+    from holdfast.progress import Bar, Silent
+
     return Silent() if quiet else Bar(title, unit=unit)
 
 
@@ -332,11 +347,15 @@ def encoding_bar(quiet: bool, title: str, unit: str) -> Progress:
 
 def set_threads(threads: int) -> None:
     if threads > 0:
+        import torch
+
         torch.set_num_threads(threads)
 
 
 def as_array(x: Any) -> Any:
     """Inputs as one NumPy array."""
+    import torch
+
     if not isinstance(x, torch.Tensor):
         raise HoldfastError("these rows do not fit in memory as one array")
     return x.numpy()

@@ -6,21 +6,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import pandas as pd
 import typer
-from torch import Tensor
 
 from holdfast.cli import options as o
-from holdfast.data import read_inputs
-from holdfast.data.formats import file_options
-from holdfast.data.load import load_table
-from holdfast.data.read import kind_of
 from holdfast.errors import HoldfastError
-from holdfast.registry import columns_near
-from holdfast.run import Run
-from holdfast.spreadsheet import write_csv
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor
+
+    from holdfast.run import Run
 
 ALL = "all"
 """What keeps every column."""
@@ -46,6 +43,13 @@ def predict(
 
     Example: [bold]holdfast predict run/ more.csv --out predictions.csv[/bold]
     """
+    import pandas as pd
+
+    from holdfast.data import read_inputs
+    from holdfast.data.formats import file_options
+    from holdfast.run import Run
+    from holdfast.spreadsheet import write_csv
+
     if out is not None:
         o.check_free(out, force)
     trained = Run.load(run, trust=trust_code)
@@ -75,6 +79,8 @@ def predict(
 
 def _predicted(trained: Run, x: Tensor, probabilities: bool) -> pd.DataFrame:
     """What is predicted of each row: a class with its probability, or numbers."""
+    import pandas as pd
+
     if trained.classes is None:
         if probabilities:
             raise HoldfastError("numbers are predicted, which have no probabilities; leave --probabilities out")
@@ -93,6 +99,10 @@ def _predicted(trained: Run, x: Tensor, probabilities: bool) -> pd.DataFrame:
 
 def _kept(data: Path, trained: Run, asked: Sequence[str], count: int, options: Mapping[str, str]) -> pd.DataFrame:
     """The columns of the table that was read which are to be kept, in the order asked for."""
+    from holdfast.data.load import load_table
+    from holdfast.data.read import kind_of
+    from holdfast.registry import columns_near
+
     if kind_of(data) != "table":
         raise HoldfastError(f"{data} is no table, so it has no columns to keep; leave --keep out")
     table = load_table(data, **options)

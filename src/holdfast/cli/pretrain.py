@@ -8,21 +8,16 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli import names
 from holdfast.cli import options as o
-from holdfast.contrastive import CONTRASTIVE
-from holdfast.contrastive.evaluation import Probe
-from holdfast.contrastive.pretrain import pretrain as train
-from holdfast.contrastive.pretrain import sgd
-from holdfast.data import read
 from holdfast.errors import HoldfastError
-from holdfast.registry import lookup
 
 
 def pretrain(
     data: o.Data,
     out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("pretrained"),
     label: Annotated[str | None, typer.Option(help="Label column of a table: left out of training.")] = None,
-    method: Annotated[str, typer.Option(help=f"How to learn: {', '.join(CONTRASTIVE)}.")] = "sane",
+    method: Annotated[str, typer.Option(help=f"How to learn: {', '.join(names.CONTRASTIVE)}.")] = "sane",
     options: o.Settings = [],  # noqa: B006
     net: o.Net = "auto",
     epochs: o.Epochs = 100,
@@ -46,6 +41,13 @@ def pretrain(
     Example: [bold]holdfast pretrain photos/ --out pre/[/bold], then
     [bold]holdfast fit photos/ --from pre/ [/bold]
     """
+    from holdfast.contrastive import CONTRASTIVE
+    from holdfast.contrastive.evaluation import Probe
+    from holdfast.contrastive.pretrain import pretrain as train
+    from holdfast.contrastive.pretrain import sgd
+    from holdfast.data import read
+    from holdfast.registry import lookup
+
     o.set_threads(threads)
     if not lr > 0:
         raise HoldfastError(f"a learning rate must be positive, not {lr:g}")

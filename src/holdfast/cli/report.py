@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import options as o
-from holdfast.run import Run
 
 
 def report(
@@ -21,7 +20,8 @@ def report(
 
     Example: [bold]holdfast report run/[/bold]
     """
-    from holdfast.report import write_report  # draws and decodes, which the other commands never do
+    from holdfast.report import write_report
+    from holdfast.run import Run
 
     path = out or run / "report.html"
     o.say_wrong_labels(write_report(Run.records(run, trust=trust_code), path, top=top), path)

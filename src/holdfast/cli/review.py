@@ -6,16 +6,16 @@ import secrets
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from holdfast.cli import options as o
 from holdfast.errors import HoldfastError
-from holdfast.review.links import KEY, Links, checked_name
-from holdfast.review.store import REVIEWS, Store
-from holdfast.run import Run
+
+if TYPE_CHECKING:
+    from holdfast.review.links import Links
 
 TEAM = "For a team"
 
@@ -64,6 +64,10 @@ def review(
 
     Example: [bold]holdfast review run/[/bold]
     """
+    from holdfast.review.links import KEY, Links
+    from holdfast.review.store import REVIEWS, Store
+    from holdfast.run import Run
+
     try:
         import uvicorn
 
@@ -102,6 +106,9 @@ def review(
 
 def _say_links(home: str, links: Links | None, reviewers: Sequence[str], token: str | None) -> None:
     """Each link on a line of its own and never wrapped, so that it can be clicked or copied whole."""
+    from holdfast.review.links import KEY, checked_name
+    from holdfast.review.store import REVIEWS
+
     if links is not None and (forged := links.forged()):
         shown = ", ".join(map(str, forged[:5]))
         _print(

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import pandas as pd
 import typer
 
 from holdfast.cli import options as o
 from holdfast.errors import HoldfastError
-from holdfast.files import written_aside
-from holdfast.select.centrality import central
-from holdfast.select.facility import facility_location
-from holdfast.select.medoids import k_medoids
-from holdfast.select.points import count_of
-from holdfast.select.selection import Selection
-from holdfast.select.stochastic import stochastic_greedy
-from holdfast.select.streaming import stream
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from holdfast.select.selection import Selection
+
+    Array = np.ndarray[Any, Any]
 
 
 class Kind(StrEnum):
@@ -61,6 +56,17 @@ def select(
     quiet: o.Quiet = False,
 ) -> None:
     """Choose rows that stand for all rows of an array: a summary of embeddings, with no network in sight."""
+    import numpy as np
+    import pandas as pd
+
+    from holdfast.files import written_aside
+    from holdfast.select.centrality import central
+    from holdfast.select.facility import facility_location
+    from holdfast.select.medoids import k_medoids
+    from holdfast.select.points import count_of
+    from holdfast.select.stochastic import stochastic_greedy
+    from holdfast.select.streaming import stream
+
     o.check_new_file(out, ".csv")
     if groups is not None and way is not Way.exact:
         raise HoldfastError("groups are for --way exact")
@@ -91,6 +97,8 @@ def select(
 
 
 def _array(path: Path, axes: int = 2) -> Array:
+    import numpy as np
+
     if not path.exists():
         raise HoldfastError(f"{path} does not exist")
     try:

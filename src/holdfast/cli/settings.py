@@ -11,8 +11,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.errors import HoldfastError
-from holdfast.registry import setting
-from holdfast.settings import settings_of
 
 IN_FILE = "holdfast.settings"
 """Under this name the settings of a configuration file wait for those of the command line."""
@@ -24,6 +22,8 @@ def owned(options: Iterable[str], owners: Sequence[str], first: str | None = Non
     >>> owned(["rate=0.2", "stop.patience=3"], ["stop"], "prl-l")
     {'prl-l': ['rate=0.2'], 'stop': ['patience=3']}
     """
+    from holdfast.registry import setting
+
     found: dict[str, list[str]] = {} if first is None else {first: []}
     for text in options:
         name, value = setting(text)
@@ -50,11 +50,15 @@ def with_those_of_the_file(ctx: typer.Context, given: list[str]) -> list[str]:
 
 def values_of(options: Iterable[str]) -> dict[str, Any]:
     """Names and values."""
+    from holdfast.registry import setting
+
     return dict(map(setting, options))
 
 
 def table_of_settings(name: str, make: Any) -> Table:
     """Names, types, defaults and a line on each; it fits 80 columns."""
+    from holdfast.settings import settings_of
+
     table = Table(header_style="bold", title=None)
     for title, width in (("setting", 12), ("type", 18), ("default", 9), ("what it is", None)):
         table.add_column(title, min_width=width if title == "setting" else None, overflow="fold")

@@ -11,9 +11,6 @@ from rich.markup import escape
 
 from holdfast.cli import options as o
 from holdfast.errors import HoldfastError
-from holdfast.exchange import argilla, label_studio
-from holdfast.exchange.items import take_in as kept
-from holdfast.run import Run
 
 
 def take_in(
@@ -27,6 +24,10 @@ def take_in(
 
     Example: [bold]holdfast import run/ project-1.json[/bold], then [bold]holdfast export run/ --out cleaned.csv[/bold]
     """
+    from holdfast.exchange import argilla, label_studio
+    from holdfast.exchange.items import take_in as kept
+    from holdfast.run import Run
+
     made = Run.records(run, trust=trust_code)
     content = _content(file)
     tool = next((tool for tool in (label_studio, argilla) if tool.is_export(content)), None)

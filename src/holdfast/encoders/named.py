@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import sys
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 
 from holdfast.encoders import efficientnet_lite, minilm
 from holdfast.encoders.base import Encoder
@@ -17,6 +14,7 @@ from holdfast.encoders.minilm import MiniLM
 from holdfast.encoders.timm_models import Timm
 from holdfast.encoders.vision import HuggingFaceVision
 from holdfast.errors import HoldfastError
+from holdfast.own_code import own_code
 
 ENCODERS: dict[str, Callable[[], Encoder]] = {MiniLM.kind: MiniLM, EfficientNetLite0.kind: EfficientNetLite0}
 """Those whose weights come with an installed package."""
@@ -93,13 +91,11 @@ def _installed(packages: tuple[str, ...]) -> bool:
 
 def _own(spec: str) -> type[Encoder] | None:
     """A class of one's own, or None where the name is something else."""
-    path, colon, name = spec.partition(":")
+    path, colon, _ = spec.partition(":")
     if not colon or path in FAMILIES or not all(part.isidentifier() for part in path.split(".")):
         return None
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
     try:
-        found = getattr(import_module(path), name, None)
-    except ImportError:
+        found = own_code(spec, "an encoder")
+    except HoldfastError:
         return None  # what reads it next says why
     return found if isinstance(found, type) and issubclass(found, Encoder) else None

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import os
-import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 from torch import nn
 
@@ -21,6 +17,7 @@ from holdfast.nets.inception_resnet import InceptionResNetV2
 from holdfast.nets.mlp import MLP
 from holdfast.nets.resnet import resnet20, resnet32
 from holdfast.nets.resnet_wide import resnet18, resnet50
+from holdfast.own_code import own_code
 
 Shape = tuple[int, ...]
 
@@ -97,25 +94,7 @@ def _unknown(spec: str) -> str:
 
 
 def _own(spec: str, shape: Shape, outputs: int) -> nn.Module:
-    net = _factory(spec)(shape, outputs)
+    net = own_code(spec, "a network")(shape, outputs)
     if not isinstance(net, nn.Module):
         raise HoldfastError(f"{spec} returned a {type(net).__name__}; it must return a torch.nn.Module")
     return net
-
-
-def _factory(spec: str) -> Callable[[Shape, int], Any]:
-    path, _, name = spec.partition(":")
-    if not path or not name:
-        raise HoldfastError(f"a network of your own is written module.path:factory, not {spec!r}")
-    # At the end, so that no file beside the user's data hides an installed package.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        module = importlib.import_module(path)
-    except ImportError as error:
-        raise HoldfastError(f"cannot import {path} for the network {spec}: {error}") from error
-    factory = getattr(module, name, None)
-    if not callable(factory):
-        found = "is not a function" if hasattr(module, name) else "does not exist"
-        raise HoldfastError(f"{name} {found} in {module.__file__}, which {spec} names")
-    return factory  # type: ignore[no-any-return]

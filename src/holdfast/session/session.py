@@ -39,7 +39,7 @@ class Session:
 
     Five lines of an ordinary loop change::
 
-        session = holdfast.Session(dataset, holdfast.PRLL(), epochs=10)
+        session = holdfast.Session(dataset, holdfast.methods.PRLL(), epochs=10)
         loader = session.loader(batch_size=32)          # in the place of DataLoader(dataset, ...)
         session.begin(net, optimizer)                   # before the first epoch
         for epoch in range(10):

@@ -18,11 +18,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sklearn.base import ClassifierMixin, RegressorMixin
-
 import holdfast
-from holdfast import losses, methods, select, stop
-from holdfast.adapters import sklearn
+from holdfast import contract, losses, method, methods, select, stop, task, types
+from holdfast.adapters import hugging_face, lightning
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -66,8 +64,11 @@ def public(room: ModuleType, kind: type = object) -> dict[str, Any]:
     """The classes and functions that a room shows, by their whole names."""
     names = getattr(room, "__all__", [name for name in vars(room) if not name.startswith("_")])
     found = {f"{room.__name__}.{name}": getattr(room, name) for name in names}
-    classes = {name: item for name, item in found.items() if isinstance(item, type) and issubclass(item, kind)}
-    return classes if kind is not object else classes | {n: item for n, item in found.items() if isfunction(item)}
+    here = {
+        name: item for name, item in found.items() if str(getattr(item, "__module__", "")).startswith(room.__name__)
+    }
+    classes = {name: item for name, item in here.items() if isinstance(item, type) and issubclass(item, kind)}
+    return classes if kind is not object else classes | {n: item for n, item in here.items() if isfunction(item)}
 
 
 def reference(stage: Path) -> None:
@@ -78,11 +79,11 @@ def reference(stage: Path) -> None:
         "stop": ("Stop rules", public(stop, stop.StopRule)),
         "losses": ("Losses", public(losses, losses.Criterion)),
         "select": ("Selection", public(select)),
-        "adapters": ("Estimators", public(sklearn, ClassifierMixin) | public(sklearn, RegressorMixin)),
+        "adapters": ("Lightning and Hugging Face", public(lightning, lightning.Callback) | public(hugging_face)),
+        "own": ("For a method of your own", public(types) | public(method) | public(contract) | public(task)),
     }
     (stage / "reference").mkdir()
     for name, (title, items) in pages.items():
-        items = {shown: item for shown, item in items.items() if item.__module__.startswith("holdfast.")}
         text = "\n".join(entry(item, shown) for shown, item in items.items())
         (stage / "reference" / f"{name}.md").write_text(f"# {title}\n\n{text}")
     command = [sys.executable, "-m", "typer", "holdfast.cli", "utils", "docs", "--name", "holdfast"]

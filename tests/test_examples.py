@@ -28,11 +28,20 @@ ELSEWHERE = {"demo.py", "lightning_module.py", "hf_trainer.py", "accelerate_loop
 """The demo has a test of its own below; those of frameworks are trained in tests/session/test_frameworks.py."""
 
 
-@pytest.mark.parametrize("name", sorted({p.name for p in (ROOT / "examples").glob("*.py")} - ELSEWHERE))
+SLOW = {"dataset.py", "estimator.py"}
+
+
+def examples():
+    names = sorted({path.name for path in (ROOT / "examples").glob("*.py")} - ELSEWHERE)
+    return [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names]
+
+
+@pytest.mark.parametrize("name", examples())
 def test_it_runs(name, tmp_path):
     assert run(name, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_demo_shows_the_default_ahead(tmp_path):
     said = run("demo.py", tmp_path)
     assert "standard" in said

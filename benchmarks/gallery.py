@@ -140,7 +140,7 @@ def of_news(folder: Path, lines: pd.DataFrame) -> str:
     texts = news_frame(folder)["text"].iloc[lines["row"].to_numpy()]
     quoted = [text if len(text) <= QUOTED else text[:QUOTED].rsplit(" ", 1)[0] + " ..." for text in texts]
     cells = [
-        [line.row, text.replace("|", "/").replace("<", "&lt;"), line.given, line.suggested, f"{line.trust:.2f}"]
+        [line.row, text.replace("|", "/").replace("<", "&lt;"), line.given, line.suggested, f"{line.trust:.3f}"]
         for line, text in zip(lines.itertuples(), quoted, strict=True)
     ]
     return markdown(["row", "text", "given", "suggested", "trust"], cells)
@@ -156,8 +156,8 @@ PAGE = """# Gallery
 The ten least trusted labels in each of five sets that everybody uses, as they were published: nothing was changed, and
 nothing picked by hand. `python benchmarks/gallery.py` finds them and makes this page.
 
-Not every one is wrong. Some are right and only unusual, some are pictures that nobody could name. That is what the top of
-such a list looks like, and why there is a [page to settle them](review.md).
+Not every one is wrong. Some are right and only unusual, some are pictures that nobody could name. That is what the top
+of such a list looks like, and why there is a [page to settle them](review.md).
 
 ## CIFAR-10
 
@@ -171,8 +171,9 @@ on which people differ, and the published label is not their choice.
 
 ![ten test digits of MNIST with the published label and the suggested one](gallery_mnist.png)
 
-The 10,000 test digits, judged by small networks and by their neighbours, each digit by those that had not seen its label.
-{mnist} are flagged. MNIST was made with care: what is left are digits that hardly look like themselves.
+The 10,000 test digits, judged by small networks and by their neighbours, each digit by those that had not seen
+its label. {mnist} are flagged. MNIST was made with care: what is left are digits that hardly look like
+themselves.
 
 ## Fashion-MNIST
 
@@ -192,7 +193,7 @@ in, and many a company is a matter of business and of technology.
 
 {adult_table}
 
-All 32,561 rows of the training part; {adult} are flagged. Nobody can look up whether these people earned more than
+Rows of the training part; {adult} are flagged. Nobody can look up whether these people earned more than
 50,000 dollars. But a man of 22 who cleans for a living hardly did, and one with 41,310 of capital gains hardly did
 not.
 

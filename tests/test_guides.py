@@ -9,7 +9,11 @@ import guides
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = [DOCS / "start.md", DOCS / "compare.md", *sorted((DOCS / "guides").glob("*.md"))]
+PAGES = [
+    DOCS / "start.md",
+    pytest.param(DOCS / "compare.md", marks=pytest.mark.slow),
+    *sorted((DOCS / "guides").glob("*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -49,6 +49,7 @@ docs: .venv/docs-ready
 	$(BIN)/python site/stage.py build/site/docs
 	$(BIN)/zensical build --strict --clean
 	$(BIN)/linkchecker --config site/linkchecker.ini build/site/html/index.html
+	@echo "to look at: python -m http.server --directory build/site/html"
 
 guides: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/guides.py --write docs/start.md docs/compare.md docs/guides/*.md

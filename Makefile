@@ -1,7 +1,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: help install demo test lint types unit bench fuzz chaos test-lowest audit clean
+.PHONY: help install demo test test-slow test-extras lint types unit docs guides bench fuzz chaos test-lowest audit clean
 
 INPUTS ?= 1000000
 SEED ?= 1
@@ -9,7 +9,10 @@ MOMENTS ?= 200
 
 help:
 	@echo "make demo    train on digits with 40 % wrong labels, ordinary training beside the default"
-	@echo "make test    lint, types and all tests"
+	@echo "make test    lint, types and the tests, in under ten minutes; make test-slow has the slow ones"
+	@echo "make docs    the site, into build/site/html"
+	@echo "make guides  run the guides and write what they print into them"
+	@echo "make test-extras  the wheel and each extra alone, in environments of their own"
 	@echo "make bench   the quick benchmarks (HOLDFAST_DATA names the folder with the data)"
 	@echo "make fuzz    wrong inputs through every door (INPUTS, SEED); what fails is kept for the tests"
 	@echo "make chaos   kill every command at moments of chance (MOMENTS), fill its disk, turn its clock"
@@ -38,7 +41,26 @@ types: install
 
 # One thread a process: two workers with two OpenMP threads each wait for one another on two cores.
 unit: install
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
+
+test-slow: install
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow
+
+test-extras:
+	PYTHON=$(PYTHON) tests/extras.sh
+
+.venv/docs-ready: .venv/ready
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: .venv/docs-ready
+	$(BIN)/python site/stage.py build/site/docs
+	$(BIN)/zensical build --strict --clean
+	$(BIN)/linkchecker --config site/linkchecker.ini build/site/html/index.html
+	@echo "to look at: python -m http.server --directory build/site/html"
+
+guides: install
+	OMP_NUM_THREADS=1 $(BIN)/python tests/guides.py --write docs/start.md docs/compare.md docs/guides/*.md
 
 bench: install
 	$(BIN)/python benchmarks/mnist_noise.py --quick
@@ -78,4 +100,4 @@ audit: .venv-tools/ready
 	.venv-tools/bin/pip-audit --disable-pip --no-deps -r constraints.txt
 
 clean:
-	rm -rf .venv .venv-tools .venv-lowest runs .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-tools .venv-lowest build dist runs .mypy_cache .ruff_cache .pytest_cache

@@ -18,6 +18,7 @@ from holdfast.functional import Constant
 from holdfast.methods import DEFAULT, METHODS
 from holdfast.plots import save
 from holdfast.progress import Bar
+from holdfast.report import write_report
 
 SHOWN = 5
 
@@ -68,8 +69,12 @@ def main() -> None:
     console.print(f"{len(train)} digits, 40 % of their labels wrong; {len(test)} digits with right labels to test on")
     console.print(table_of(summary.drop(columns="score", level=0), percent=True, narrow=is_narrow()))
     run = holdfast.Run.records(out / f"{DEFAULT}-0")
-    console.print(suspects(run, corrupted(train, "symmetric", 0.4, 0), out / "suspects.png"), soft_wrap=True)
+    run.rows = corrupted(train, "symmetric", 0.4, 0)
+    console.print(suspects(run, run.rows, out / "suspects.png"), soft_wrap=True)
     console.print(f"picture: {out / 'curves.png'}   table: {out / 'summary.csv'}   runs: {out}", soft_wrap=True)
+    page = out / "report.html"
+    write_report(run, page)
+    console.print(f"the page to look at, in any browser: {page.resolve().as_uri()}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,6 @@ def _function(command: str) -> Callable[..., None]:
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Train neural networks on data whose labels are partly wrong.",

@@ -216,9 +216,9 @@ def further_evidence(
 def _denoised_logs(expected: Probabilities) -> Probabilities:
     """(N, C) logarithms of the probabilities of true classes, freed of the noise that a network has taken over."""
     if isinstance(expected, Kept):
-        clean = denoised(expected, STAYS)
-        value = clean.value / clean.value.sum(1, keepdim=True)
-        return clean.with_values(torch.where(value > 0, value.clamp_min(LEAST).log(), -torch.inf))
+        value = denoised(expected, STAYS).value
+        value = value / value.sum(1, keepdim=True)
+        return expected.with_values(torch.where(value > 0, value.clamp_min(LEAST).log(), -torch.inf))
     removal = noise_removal(expected)
     logs = torch.empty(expected.shape, dtype=torch.float32, device=expected.device)
     every = expected.new_ones(expected.shape[1], 1)

@@ -360,7 +360,7 @@ class _Careful(Dataset[Any]):
     def __getitems__(self, rows: list[int]) -> list[Any] | HoldfastError:
         try:
             several = getattr(self._data, "__getitems__", None)
-            return [self._data[row] for row in rows] if several is None else several(rows)  # type: ignore[no-any-return]
+            return [self._data[row] for row in rows] if several is None else several(rows)
         except HoldfastError as error:
             return error
 

@@ -16,9 +16,10 @@ from holdfast.audit.subject import Subject
 from holdfast.data import tables
 from holdfast.data.formats import file_options
 from holdfast.data.image_tables import image_column
+from holdfast.data.kinds import kind_of
 from holdfast.data.labels import Missing, present
 from holdfast.data.load import Table, load_table
-from holdfast.data.read import check_holds_several, kind_of
+from holdfast.data.read import check_holds_several
 from holdfast.data.rows import Rows, as_rows
 from holdfast.data.scale import scaled_targets
 from holdfast.data.source import Source

@@ -104,8 +104,8 @@ def _predicted(trained: Run, x: Tensor | OnDisk, probabilities: bool) -> pd.Data
 
 def _kept(data: Path, trained: Run, asked: Sequence[str], count: int, options: Mapping[str, str]) -> pd.DataFrame:
     """The columns of the table that was read which are to be kept, in the order asked for."""
+    from holdfast.data.kinds import kind_of
     from holdfast.data.load import load_table
-    from holdfast.data.read import kind_of
     from holdfast.registry import columns_near
 
     if kind_of(data) != "table":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.data import celeba, cifar, coco, folders, mnist, pickles, shards, webvision
@@ -24,7 +25,7 @@ def kind_of(path: Path) -> str:
             list(path.iterdir())
             if is_hugging_face(path) or parquet_files(path):
                 return "table"
-            known = {
+            known: dict[str, Callable[[Path], bool]] = {
                 "mnist": mnist.is_mnist,
                 "cifar": cifar.is_cifar,
                 "celeba": celeba.is_celeba,

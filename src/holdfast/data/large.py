@@ -135,7 +135,7 @@ class LargeTable:
             return self._frame(part.to_table().slice(at, 1), row).iloc[0]
         for group in part.row_groups:
             if at < group.num_rows:
-                return self._group(number, group.id).iloc[at].set_axis(self.columns)
+                return self._group(number, group.id).iloc[at].set_axis(self.columns)  # type: ignore[no-any-return]
             at -= group.num_rows
         raise IndexError(row)
 

@@ -253,7 +253,7 @@ def _parquet_folder(path: Path) -> Table:
     size = parquet_folder.unpacked(data) + 8 * data.count_rows() * len(data.schema)
     check_fits(size, sum(Path(file).stat().st_size for file in data.files), path)
     frame: pd.DataFrame = data.to_table().to_pandas(ignore_metadata=True)
-    saved = [name for name in frame if INDEX.fullmatch(name)]
+    saved = [name for name in frame if INDEX.fullmatch(str(name))]
     return Table(checked(frame.drop(columns=saved), str(path)), None, Kind.PARQUET_FOLDER.value)
 
 

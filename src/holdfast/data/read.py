@@ -280,6 +280,7 @@ def read_inputs(
             held, names = _inputs(found, kind, recipe, skip_broken, trust_pickle, follow_links)
             count = len(held)
         return further(None if features is None else Path(features), recipe["features"], count, found), names
+    x: Any
     if frame is not None and recipe["kind"] == "table":
         x, names = tables.inputs(frame, recipe, progress)
     else:

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from holdfast.config import RunConfig, optimizer_part, plain, rows_part
 from holdfast.errors import HoldfastError
 from holdfast.feed import Augments
+from holdfast.kept import packed
 from holdfast.ledger import Ledger
 from holdfast.method import Method
 from holdfast.methods import METHODS
@@ -264,9 +265,9 @@ class Session:
         course.end_epoch()
         if self._config is None or not course.history:
             raise HoldfastError("no epoch has ended yet; train first")
-        known = {"source_index": self.rows.source_index, "reviewed": self.rows.reviewed}
-        known["evidence"] = None if course.feed.evidence is None else course.feed.evidence.joined
-        ledger = {**course.ledger.arrays(), **{name: each for name, each in known.items() if each is not None}}
+        ledger = {**course.ledger.arrays(), **self.rows.known()}
+        if course.feed.evidence is not None:
+            ledger |= packed({"evidence": course.feed.evidence.joined})
         return Run(course.predictor(), self.rows, course.history, ledger, self._config, stopped=course.stopped)
 
     def issues(self) -> pd.DataFrame:

@@ -343,8 +343,8 @@ class Fails(Method):
 @pytest.mark.parametrize(
     ("how", "rank", "error", "message"),
     [
-        ("killed", 0, Died, r"process 1 of 2 was killed \(SIGKILL.* checkpoint of epoch 2 is whole \(.*last.safet"),
-        ("exit", 1, Died, r"process 2 of 2 ended with exit code 7; the checkpoint of epoch 2 is whole"),
+        ("killed", 0, Died, r"process 1 of 2 was killed \(SIGKILL.* checkpoint of epoch [12] is whole \(.*last.safet"),
+        ("exit", 1, Died, r"process 2 of 2 ended with exit code 7; the checkpoint of epoch [12] is whole"),
         ("raise", 1, ZeroDivisionError, "a mistake of the method"),
     ],
 )
@@ -356,7 +356,7 @@ def test_a_process_that_fails_ends_the_run_soon(blobs, tmp_path, how, rank, erro
     if error is ZeroDivisionError:
         assert "before_epoch" in caught.value.__notes__[0]
     state = checkpoint.load(tmp_path / "run" / "checkpoint" / "last.safetensors")
-    assert len(state["history"]) == 2
+    assert 1 <= len(state["history"]) <= 2  # after the first epoch, and then as often as it costs little
     assert len(state["random"]) == 2
     if how == "exit":  # the first process is sound, and goes on alone to where one process would have come
         resumed = train(blobs, Fails(how, rank), 1, epochs=6, out=tmp_path / "run", resume=True)

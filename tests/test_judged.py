@@ -206,7 +206,7 @@ def test_further_evidence_is_on_the_scale_of_the_rest():
     some, rest = torch.arange(3000), torch.arange(3000, 4000)
     evidence = further_evidence(opinion[rest], opinion[some], y[some])
     alone = label_trust(opinion[some], y[some])
-    torch.testing.assert_close(evidence.sum(1), torch.ones(1000).double())
+    torch.testing.assert_close(evidence.sum(1), torch.ones(1000))
     # As sure as the evidence of the rows by whose labels it was made, and trust that means what it says.
     assert float(evidence.amax(1).mean()) == pytest.approx(float(alone.evidence.amax(1).mean()), abs=0.01)
     right = trust_in(evidence, y[rest]).right(y[rest])

@@ -31,7 +31,8 @@ SLOW = {
     "lightning_fabric",
 }
 HELPERS = {
-    "__init__", "commands", "config_file", "mistakes", "names", "noise_file", "options", "settings",
+    "__init__", "commands", "config_file", "mistakes", "names", "noise_file", "on_disk", "options",
+    "settings",
 }  # fmt: skip
 
 

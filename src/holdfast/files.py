@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import torch
@@ -23,7 +24,8 @@ from torch import Tensor
 
 from holdfast.errors import HoldfastError
 
-CHECKSUM = "checksum"
+NOTES = "holdfast"
+"""Under what name notes and checksum stand in a file of tensors."""
 TEMPORARY = "holdfast-"
 """How the names of temporary folders begin, before the number of their process."""
 
@@ -77,9 +79,10 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] 
         # The format refuses tensors that share memory (tied weights do).
         whole[name] = held.clone() if held.untyped_storage().data_ptr() in places else held
         places.add(held.untyped_storage().data_ptr())
-    notes = {**(notes or {}), CHECKSUM: _checksum(whole, notes or {})}
+    kept = {"checksum": _checksum(whole, notes or {}), "notes": notes or {}}
     with written_aside(path) as aside:
-        aside.write_bytes(pack(whole, notes))
+        # Under one name: several would stand in the file in an order of chance.
+        aside.write_bytes(pack(whole, {NOTES: json.dumps(kept, sort_keys=True)}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -87,18 +90,36 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            notes = dict(file.metadata() or {})
+            notes = _notes(dict(file.metadata() or {}))
     except FileNotFoundError:
         raise HoldfastError(f"{path} is missing") from None
     except (SafetensorError, OSError) as error:
         raise HoldfastError(f"{path} is damaged ({error}); remove it and start again") from None
-    said = notes.pop(CHECKSUM, None)
-    # Files of other programs have neither notes nor a checksum.
-    if said != _checksum(tensors, notes) if said is not None else bool(notes):
+    if notes is not None and notes.checksum not in (None, _checksum(tensors, notes.notes)):
+        notes = None
+    if notes is None:
         raise HoldfastError(
             f"{path} is damaged: it is no longer what was written (its checksum differs); remove it and start again"
         )
-    return tensors, notes
+    return tensors, notes.notes
+
+
+class _Notes(NamedTuple):
+    """What stands beside the tensors of a file; files of other programs have neither."""
+
+    checksum: str | None
+    notes: dict[str, str]
+
+
+def _notes(metadata: dict[str, str]) -> _Notes | None:
+    """None where they are not what was written."""
+    if not metadata:
+        return _Notes(None, {})
+    try:
+        kept = json.loads(metadata[NOTES])
+        return _Notes(str(kept["checksum"]), {str(name): str(value) for name, value in kept["notes"].items()})
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def _checksum(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:

@@ -45,7 +45,7 @@ def numbered(items, word):
     found = set()
     for item in items:
         for part in re.findall(rf"\b{word}s? ((?:[\dA-C.]+(?:, | and | to )?)+)", item):
-            for span in re.split(r", | and ", part.strip(" ,")):
+            for span in re.split(r", | and ", part.strip(" ,").removesuffix(" and")):
                 first, _, last = span.partition(" to ")
                 found |= {first} if not last else {str(n) for n in range(int(first), int(last) + 1)}
     return found

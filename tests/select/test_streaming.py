@@ -166,7 +166,7 @@ def test_mistakes_are_named(tmp_path):
         SieveStreaming(1).update(torch.zeros(2, 1)).update(torch.tensor([[0.0], [torch.nan]]))
     with pytest.raises(HoldfastError, match="call it first"):
         SieveStreaming(1).assign(torch.zeros(2, 1))
-    with pytest.raises(HoldfastError, match="cannot read"):
+    with pytest.raises(HoldfastError, match="cannot be read"):
         stream(tmp_path / "absent.npy", 1)
     np.save(tmp_path / "flat.npy", np.zeros(4))
     with pytest.raises(HoldfastError, match=r"shape \(n, d\)"):

@@ -4,7 +4,7 @@ what the page shows.
 Blocks of ``python`` share their names, like cells of a notebook; what they print stands in the ``text`` block that
 follows. Blocks of ``console`` have commands after ``$`` and below each what it prints. Pictures that the code names are
 those that it writes. Words must be the same; numbers may differ by a tenth or by three, since processors round
-differently, and those in drawn tables and of seconds may be any.
+differently, and those in drawn tables and of seconds, a last column of them included, may be any.
 
     python tests/guides.py docs/guides/table.md           compare
     python tests/guides.py --write docs/guides/table.md   write outputs and pictures into the page
@@ -19,6 +19,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,8 +59,18 @@ def near(shown: str, printed: str) -> bool:
     return abs(a - b) <= max(0.1 * abs(a), 3 if "." not in shown else 0.03)
 
 
+def untimed(lines: Iterable[str]) -> list[str]:
+    """Lines without the numbers below a heading that ends with seconds."""
+    kept: list[str] = []
+    timed = False
+    for line in lines:
+        kept.append(re.sub(r" [\d.]+ *$", "", line) if timed else line)
+        timed = timed or line.rstrip().endswith(" seconds")
+    return kept
+
+
 def compare(shown: str, printed: str, where: str) -> None:
-    ours, theirs = ([line for line in text.split("\n") if line.strip()] for text in (shown, printed))
+    ours, theirs = (untimed(line for line in text.split("\n") if line.strip()) for text in (shown, printed))
     for expected, found in zip(ours, theirs, strict=False):
         if words(expected) != words(found):
             raise Differs(f"{where} shows\n    {expected}\nand its code prints\n    {found}")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from enum import EnumMeta
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, get_args, get_type_hints
@@ -142,8 +143,7 @@ class CommandLine:
             os.chdir(before)
 
     def spoil(self, content: bytes, draw: Random) -> bytes:
-        words = json.loads(content)
-        known = group()
+        words, known = json.loads(content), group().commands
         for _ in range(draw.choice((1, 1, 2, 3))):
             how, at = draw.randrange(6), draw.randrange(len(words))
             if how == 0 and at > 0:
@@ -151,10 +151,9 @@ class CommandLine:
             elif how == 1 and at > 0:
                 del words[at]
             else:
-                chosen = known.commands.get(words[0])
-                option = draw.choice((chosen or known).params)
-                kinds = {} if chosen is None else get_type_hints(chosen.callback)
-                words += _option(option, kinds.get(option.name), draw)
+                chosen = single(words[0] if words[0] in known else "fit")
+                option = draw.choice(chosen.params)
+                words += _option(option, get_type_hints(chosen.callback).get(option.name), draw)
         return json.dumps(words + LAST.get(words[0], [])).encode()
 
 
@@ -173,6 +172,12 @@ def _option(option: Any, kind: Any, draw: Random) -> list[str]:
         choices = [str(each.value) for part in kinds if isinstance(part, EnumMeta) for each in part]
         pool = choices or (NUMBERS if int in kinds else MEASURES if float in kinds else WORDS)
     return [name, draw.choice(pool)]
+
+
+@cache
+def single(name: str) -> Any:
+    """A command with its options."""
+    return group().get_command(None, name)
 
 
 def group() -> Any:

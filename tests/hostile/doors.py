@@ -8,13 +8,14 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-from hostile.command_doors import COMMANDS, CommandLine
+from hostile.command_doors import COMMANDS, CommandLine, command
 from hostile.door import Door, table
 from hostile.page_doors import REQUESTS, Api, Page, asked_wrongly, request
 from hostile.reading_doors import readers
 from hostile.run_doors import run_folders
 
 from holdfast import HoldfastError, Method, fit
+from holdfast.cli.select import Way
 from holdfast.data.source import Source
 
 
@@ -25,6 +26,8 @@ def prepare(folder: Path) -> None:
     run = fit(rows, Method(), "mlp", test=held_out, epochs=2, evidence=True, device="cpu", out=folder / "run")
     run.issues().to_csv(folder / "run" / "issues.csv", index=False)
     np.save(folder / "points.npy", np.random.default_rng(0).normal(size=(30, 3)))
+    for way in Way:  # compiled here, once and for all processes
+        command(["select", str(folder / "points.npy"), "--k", "3", "--way", way, "--out", str(folder / f"{way}.csv")])
     with closing(Api(folder / "run")) as api:
         for row in range(3):
             api(json.dumps(request("/api/decide", {"reviewer": "Ada", "row": row, "verdict": "keep"})).encode())

@@ -72,7 +72,7 @@ def select(
         raise HoldfastError("groups are for --way exact")
     if metric is not Kind.euclidean and way not in (Way.exact, Way.swaps):
         raise HoldfastError(f"--way {way} knows the Euclidean metric only")
-    if not k > 0 or (k > 1 and k != int(k)):
+    if not k > 0 or (k > 1 and not k.is_integer()):
         raise HoldfastError(f"--k is a number of rows, or a share of them below 1, not {k:g}")
     array = _array(points)
     share = k if k < 1 else int(k) if k == int(k) else k

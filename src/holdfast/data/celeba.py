@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def read_parts(
     """
     names, points = _landmarks(folder / LANDMARKS)
     part = _partition(folder / PARTITION, names)
-    there = [(folder / IMAGES / name).is_file() for name in names]
+    there = [os.path.isfile(folder / IMAGES / name) for name in names]
     if not any(there):
         raise HoldfastError(f"{folder / IMAGES} holds none of the {len(names)} images that {LANDMARKS} lists")
     gone = [name for name, found in zip(names, there, strict=True) if not found]

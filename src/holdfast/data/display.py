@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -135,7 +136,7 @@ class Display:
         path = (place if place.is_dir() else place.parent) / names[row]
         if place.is_dir() and not source["reading"].get("follow_links") and not is_inside(path, place.resolve()):
             return None
-        return path if path.is_file() else None
+        return path if os.path.isfile(path) else None
 
 
 class _Groups(NamedTuple):

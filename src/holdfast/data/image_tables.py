@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,8 @@ def image_column(frame: pd.DataFrame, folder: Path, aside: Sequence[str | None] 
         first = [_source(value, folder) for value in frame[name].dropna().head(_LOOK)]
         if not first or None in first:
             continue
-        if any(source.is_file() if isinstance(source, Path) else True for source in first if source is not None):
+        # What a foreign file names may be no name at all, such as one that is too long: os.path answers, Path raises.
+        if any(os.path.isfile(source) if isinstance(source, Path) else True for source in first if source is not None):
             return str(name)
     return None
 

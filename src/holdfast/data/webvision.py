@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -107,7 +108,7 @@ def _rows(folder: Path, listed: Found, source: Path, recipe: Mapping[str, Any], 
     found = _of_classes(listed, recipe["classes"])
     if not found:
         raise HoldfastError(f"{source} names no image of the {len(recipe['classes'])} classes asked for")
-    gone = {name for name, _ in found if not (folder / name).is_file()}
+    gone = {name for name, _ in found if not os.path.isfile(folder / name)}
     if gone and not skip_broken:
         raise HoldfastError(
             f"{folder} lacks {len(gone)} of the {len(found)} images that {source} names ({min(gone)}, ...); "

@@ -61,6 +61,14 @@ def test_the_import_loads_nothing_slow():
     assert "torch" in loaded("import holdfast; holdfast.fit")[0]
 
 
+def test_a_training_in_one_process_loads_no_fabric():
+    data = "(torch.randn(40, 3), torch.arange(40) % 2)"
+    found, done = loaded(f"import holdfast, torch; holdfast.fit({data}, epochs=1, device='cpu')")
+    assert done.returncode == 0, done.stderr
+    assert "torch" in found
+    assert "lightning_fabric" not in found
+
+
 def test_every_file_of_a_command_is_called():
     files = {path.stem for path in Path(holdfast.cli.__file__).parent.glob("*.py")}
     assert files == {*FILES.values(), *HELPERS}

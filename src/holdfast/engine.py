@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,8 +24,8 @@ PRECISIONS = (FULL, "bf16-mixed", "16-mixed", "64-true", "bf16-true", "16-true")
 
 
 class Engine:
-    """What lightning-fabric does for a training, called only where there is something to do: one process in full
-    precision trains the networks themselves, since a wrapper takes its time at every step.
+    """What lightning-fabric does for a training, loaded only where there is something to do: one process in full
+    precision trains the networks themselves. A wrapper would take its time at every step, and fabric seconds to import.
 
     Parameters
     ----------
@@ -34,32 +35,36 @@ class Engine:
     """
 
     def __init__(self, accelerator: str, devices: int, precision: str, place: Place | None = None) -> None:
-        from lightning_fabric import Fabric  # slow to import, and only training needs it
+        self._fabric: Fabric | None = None
+        if devices == 1 and precision == FULL:
+            self.device = _device(accelerator)
+            return
+        from lightning_fabric import Fabric
 
         how: dict[str, Any] = {"accelerator": accelerator, "precision": precision}
         self._fabric = Fabric(**how, devices=1) if devices == 1 else _joined(how, devices, place)
-        self._bare = devices == 1 and precision == FULL
         self.device = self._fabric.device
 
     def place(self, part: nn.Module) -> nn.Module:
         """Move a module to the device."""
-        return self._fabric.to_device(part)
+        return part.to(self.device) if self._fabric is None else self._fabric.to_device(part)
 
     def networks(self, nets: list[nn.Module]) -> list[nn.Module]:
         """Networks as a training calls them."""
-        if self._bare:
+        fabric = self._fabric
+        if fabric is None:
             return list(nets)
-        wrapped: list[nn.Module] = [self._fabric.setup_module(net, move_to_device=False) for net in nets]
+        wrapped: list[nn.Module] = [fabric.setup_module(net, move_to_device=False) for net in nets]
         for part in (part for net in wrapped for part in net.modules() if isinstance(part, DistributedDataParallel)):
             # Else each forward pass would wait for the others, and one process could not evaluate alone.
             part.broadcast_buffers = False
         return wrapped
 
     def optimizer(self, made: Optimizer) -> Optimizer:
-        return made if self._bare else cast(Optimizer, self._fabric.setup_optimizers(made))
+        return made if self._fabric is None else cast(Optimizer, self._fabric.setup_optimizers(made))
 
     def backward(self, loss: Tensor) -> None:
-        if self._bare:
+        if self._fabric is None:
             loss.backward()
         else:
             self._fabric.backward(loss)
@@ -78,6 +83,13 @@ def check_available(accelerator: str, precision: str = FULL) -> None:
         raise HoldfastError(f"--device {accelerator}: there is no such device here; take cpu, or leave it out")
     if precision not in PRECISIONS:
         raise HoldfastError(f"--precision {precision}: there is {', '.join(PRECISIONS)}")
+
+
+def _device(accelerator: str) -> torch.device:
+    """What lightning-fabric takes for an accelerator of one process."""
+    if accelerator in ("auto", "gpu"):
+        accelerator = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    return torch.device(accelerator) if accelerator == "cpu" else torch.device(accelerator, 0)
 
 
 def _joined(how: dict[str, Any], devices: int, place: Place | None) -> Fabric:
@@ -134,6 +146,5 @@ def _started_elsewhere(place: Place) -> Any:
 
 def bare(net: nn.Module) -> nn.Module:
     """The network itself, without the wrapper that the engine has put around it."""
-    from lightning_fabric.wrappers import is_wrapped
-
-    return cast(nn.Module, net.module) if is_wrapped(net) else net
+    wrappers = sys.modules.get("lightning_fabric.wrappers")  # what is not loaded has wrapped nothing
+    return cast(nn.Module, net.module) if wrappers is not None and wrappers.is_wrapped(net) else net

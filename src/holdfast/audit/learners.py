@@ -10,6 +10,7 @@ import numpy as np
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.held_out import Array, spread_over
+from holdfast.functional.trees import threads_for
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 """How weakly a linear model is held back, step by step: the inverse of the penalty."""
@@ -99,12 +100,14 @@ class TargetTrees:
                 HistGradientBoostingRegressor(max_iter=0, categorical_features=self._categorical, **settings)
                 for _ in range(y.shape[1])
             ]
-        for model, values in zip(self._models, y.T, strict=True):
-            model.max_iter += TREES
-            model.fit(x, values)
+        with threads_for(x):
+            for model, values in zip(self._models, y.T, strict=True):
+                model.max_iter += TREES
+                model.fit(x, values)
 
     def expected(self, x: Array) -> Array:
-        return np.stack([model.predict(x) for model in self._models], axis=1)
+        with threads_for(x):
+            return np.stack([model.predict(x) for model in self._models], axis=1)
 
 
 class Own:

@@ -15,6 +15,9 @@ Array = NDArray[Any]
 
 ITERATIONS, RATE, LEAVES = 50, 0.2, 15
 """Half the usual trees, each half as large and learning twice as fast: as good an opinion in half the time."""
+FEW = 200_000
+"""Numbers in a table up to which one thread is as fast: several wait for each other at every node of every tree, which
+on a machine that others use too takes ten times as long."""
 SCARCE = 10
 """Rows of the rarest class, or in all, from which on a tenth of the rows can be withheld to stop by."""
 
@@ -41,6 +44,11 @@ class TrainedTrees(NamedTuple):
         return found
 
 
+def threads_for(inputs: Array) -> threadpool_limits:
+    """As many threads of scikit-learn's trees as PyTorch has, or one where there is little to share."""
+    return threadpool_limits(1 if inputs.size <= FEW else torch.get_num_threads())
+
+
 def trees_of_folds(
     x: Tensor, y: Tensor, fold: Tensor, outputs: int, categorical: Array | None = None
 ) -> list[TrainedTrees]:
@@ -53,7 +61,7 @@ def trees_of_folds(
     """
     inputs, given, part = x.cpu().float().numpy(), y.cpu().numpy(), fold.cpu().numpy()
     train = _trained_on_targets if y.is_floating_point() else _trained_on_classes
-    with threadpool_limits(torch.get_num_threads()):
+    with threads_for(inputs):
         return [
             train(inputs[part != number], given[part != number], outputs, categorical)
             for number in range(int(part.max()) + 1)
@@ -68,7 +76,7 @@ def opinions_of(trees: Sequence[TrainedTrees], x: Tensor, fold: Tensor, further:
     inputs, part = x.cpu().float().numpy(), fold.cpu()
     others = inputs[:0] if further is None else further.cpu().float().numpy()
     opinions = torch.zeros(len(inputs) + len(others), trees[0].outputs)
-    with threadpool_limits(torch.get_num_threads()):
+    with threads_for(inputs):
         for number, each in enumerate(trees):
             own = (part == number).nonzero()[:, 0]
             if len(own):

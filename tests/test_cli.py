@@ -83,6 +83,7 @@ def test_fit_and_predict_a_table(table, tmp_path):
     assert (predicted["prediction"] == pd.read_csv(table)["income"].head(7)).mean() > 0.7
 
 
+@pytest.mark.slow
 def test_true_labels_have_a_score_of_their_own(table, tmp_path):
     frame = pd.read_csv(table)
     frame["truth"] = frame["income"]
@@ -98,6 +99,7 @@ def test_true_labels_have_a_score_of_their_own(table, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["csv.gz", "tsv", "parquet"])
+@pytest.mark.slow
 def test_other_tables(table, tmp_path, kind):
     frame = pd.read_csv(table)
     path = tmp_path / f"people.{kind}"
@@ -108,6 +110,7 @@ def test_other_tables(table, tmp_path, kind):
     holdfast("fit", path, "--label", "income", "--out", tmp_path / "run", *FAST)
 
 
+@pytest.mark.slow
 def test_a_number_to_predict_is_a_regression(table, tmp_path):
     frame = pd.read_csv(table).dropna()
     frame["price"] = frame["age"] * 2.5 + 0.123
@@ -117,6 +120,7 @@ def test_a_number_to_predict_is_a_regression(table, tmp_path):
     assert "prediction" in holdfast("predict", tmp_path / "run", tmp_path / "p.csv").stdout
 
 
+@pytest.mark.slow
 def test_a_regression_tells_its_error_in_the_units_of_the_file(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(900, 3))
@@ -141,6 +145,7 @@ def test_a_regression_tells_its_error_in_the_units_of_the_file(tmp_path):
     assert float(ordinary.stdout.split("test MAE: ")[1].split()[0]) > 2 * error
 
 
+@pytest.mark.slow
 def test_wrong_targets_are_planted(tmp_path):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "a.npz", x_train=rng.normal(size=(100, 4)), y_train=rng.normal(size=(100, 2)))
@@ -152,6 +157,7 @@ def test_wrong_targets_are_planted(tmp_path):
     assert "there are linadv, signflip" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_held_out_file_is_encoded_as_the_training_file(table, tmp_path):
     frame = pd.read_csv(table)
     frame.head(180).to_csv(tmp_path / "a.csv", index=False)
@@ -174,6 +180,7 @@ def arrays(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_noise_then_fit_then_compare(arrays, tmp_path):
     noisy = tmp_path / "noisy.npz"
     done = holdfast("noise", arrays, "--kind", "pairflip", "--rate", 0.3, "--out", noisy)
@@ -209,6 +216,7 @@ def test_noise_then_fit_then_compare(arrays, tmp_path):
     assert len(pd.read_csv(tmp_path / "c" / "runs.csv")) == 4
 
 
+@pytest.mark.slow
 def test_a_folder_of_images(tmp_path):
     rng = np.random.default_rng(2)
     for name, level in (("dark", 60), ("light", 190)):
@@ -225,6 +233,7 @@ def test_a_folder_of_images(tmp_path):
     assert output.count("light/") + output.count(".png") >= 40
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_and_resumed(arrays, tmp_path):
     words = [
         "fit",
@@ -291,6 +300,7 @@ def test_a_mistake_is_one_clear_sentence(table, tmp_path, make, words, message):
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_files_that_are_cut_or_dangerous(table, arrays, tmp_path):
     whole = gzip.compress(table.read_bytes())
     (tmp_path / "cut.csv.gz").write_bytes(whole[: len(whole) // 2])
@@ -303,6 +313,7 @@ def test_files_that_are_cut_or_dangerous(table, arrays, tmp_path):
     assert not Path("pwned").exists()
 
 
+@pytest.mark.slow
 def test_folders_that_hold_something_else(table, tmp_path):
     words = ("fit", table, "--label", "income", *FAST)
     holdfast(*words, "--out", tmp_path / "run")

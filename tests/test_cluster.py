@@ -207,6 +207,7 @@ def whole(table, tmp_path_factory):
 
 
 @has_gloo
+@pytest.mark.slow
 def test_torchrun_trains_what_one_process_and_what_own_processes_train(table, whole, tmp_path):
     command = [sys.executable, "-m", "holdfast", *fit_words(table, tmp_path / "own"), "--devices", "2"]
     subprocess.run(command, cwd=Path(__file__).parent, check=True, capture_output=True)
@@ -224,6 +225,7 @@ def test_torchrun_trains_what_one_process_and_what_own_processes_train(table, wh
 
 
 @has_gloo
+@pytest.mark.slow
 def test_a_mistake_is_told_once(table, whole):
     process = start(fit_words(table, whole))
     said, errors = end(process)
@@ -234,6 +236,7 @@ def test_a_mistake_is_told_once(table, whole):
 
 
 @has_gloo
+@pytest.mark.slow
 def test_an_elastic_restart_goes_on_by_itself(table, whole, tmp_path):
     out = tmp_path / "run"
     process = start(fit_words(table, out), pause=0.1, **{"max-restarts": 1})
@@ -306,6 +309,7 @@ def start_on(hosts, words_of, **settings):
 
 @has_gloo
 @pytest.mark.skipif(not namespaces_work(), reason="needs root and the command ip to make network namespaces")
+@pytest.mark.slow
 def test_a_host_that_is_cut_off_ends_the_run_and_it_goes_on_to_the_same_weights(table, whole, tmp_path):
     """The second host sees another disk, on which the run never was."""
     outs = [tmp_path / "run", tmp_path / "elsewhere"]

@@ -262,6 +262,7 @@ def await_(what, seconds=120):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes to kill in /proc")
+@pytest.mark.slow
 def test_killed_and_resumed_is_bit_for_bit_the_same(bars, tmp_path):
     """First one of the two processes is killed, then the one that watches them; the third run goes through."""
     out, last = tmp_path / "run", tmp_path / "run" / "checkpoint" / "last.safetensors"

@@ -37,6 +37,7 @@ def examples():
 
 
 @pytest.mark.parametrize("name", examples())
+@pytest.mark.slow
 def test_it_runs(name, tmp_path):
     assert run(name, tmp_path)
 

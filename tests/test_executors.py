@@ -120,6 +120,7 @@ def test_jobs_are_made_when_there_is_room_for_them():
     assert seen[0] == 2
 
 
+@pytest.mark.slow
 def test_no_job_outlives_the_process_that_started_it(tmp_path):
     script = (
         "import sys; from pathlib import Path; from functools import partial; sys.path.insert(0, sys.argv[1])\n"

@@ -110,6 +110,7 @@ def undisturbed(script):
 
 
 @pytest.mark.parametrize("moment", ["step3", "step17", "step31", "write", "rename"])
+@pytest.mark.slow
 def test_killed_and_resumed_is_bit_for_bit_the_same(script, undisturbed, tmp_path, moment):
     out = tmp_path / "run"
     killed = run(script, out, moment)
@@ -120,6 +121,7 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(script, undisturbed, tmp_pat
     same(undisturbed, out)
 
 
+@pytest.mark.slow
 def test_killed_from_outside_at_a_moment_of_chance(script, undisturbed, tmp_path):
     out = tmp_path / "run"
     process = subprocess.Popen([sys.executable, str(script), str(out), "never"], stderr=subprocess.DEVNULL)

@@ -107,6 +107,7 @@ def test_an_encoder_reads_columns_of_text(people):
     assert model.score(frame[["note"]], true) > 0.9
 
 
+@pytest.mark.slow
 def test_weights_of_rows_count():
     x, y = load_digits(n_class=2, return_X_y=True)
     flipped = np.concatenate([y, 1 - y])
@@ -126,6 +127,7 @@ def test_weights_of_rows_count():
 
 
 @pytest.mark.parametrize("method", ["standard", "second-opinion"])
+@pytest.mark.slow
 def test_rare_classes_can_count_as_much_as_common_ones(method):
     x, y = make_classification(600, 4, weights=[0.92], class_sep=0.5, random_state=0)
     rare = [
@@ -175,6 +177,7 @@ def test_weights_are_routed_through_pipelines_and_searches(blobs):
         assert all(each[0].run_.rows.weight is not None for each in found["estimator"])
 
 
+@pytest.mark.slow
 def test_targets_that_are_wrong_are_listed_in_their_units():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 3))

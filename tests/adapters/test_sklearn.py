@@ -21,6 +21,7 @@ NOT_BIT_FOR_BIT = {
 @parametrize_with_checks(
     [RobustClassifier(), RobustRegressor()], expected_failed_checks=lambda estimator: NOT_BIT_FOR_BIT
 )
+@pytest.mark.slow
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 
@@ -35,6 +36,7 @@ def noisy_digits():
     return x, np.array([f"digit {k}" for k in given]), held_x, np.array([f"digit {k}" for k in held_y])
 
 
+@pytest.mark.slow
 def test_string_labels_and_wrong_ones(noisy_digits):
     x, y, held_x, held_y = noisy_digits
     scores = {
@@ -45,6 +47,7 @@ def test_string_labels_and_wrong_ones(noisy_digits):
     assert scores["ema-refinement"] > 0.8
 
 
+@pytest.mark.slow
 def test_grid_search_over_methods(noisy_digits):
     x, y, *_ = noisy_digits
     grid = {"robustclassifier__method": ["standard", Crust(), Crust(fraction=0.6)]}
@@ -54,6 +57,7 @@ def test_grid_search_over_methods(noisy_digits):
     assert clone(search.best_estimator_) is not search.best_estimator_
 
 
+@pytest.mark.slow
 def test_regression_with_wrong_targets():
     x, y = make_regression(400, 5, noise=1.0, random_state=0)
     wrong = np.random.default_rng(0).random(len(y)) < 0.2
@@ -72,6 +76,7 @@ def test_mistakes_are_named():
         RobustClassifier().fit([[0.0], [1.0]], ["a", "a"])
 
 
+@pytest.mark.slow
 def test_a_regressor_that_drops_large_residuals():
     x, y = make_regression(600, 5, noise=1.0, random_state=0)
     given = np.where(np.arange(600) % 5 == 0, y + 2000, y)

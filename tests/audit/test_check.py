@@ -57,6 +57,7 @@ def test_wrong_labels_of_a_table_are_found(checked, noisy):
     assert abs(rate - 0.2) < 0.06
 
 
+@pytest.mark.slow
 def test_the_model_is_chosen_by_held_out_labels_and_named(checked):
     losses = {name: found.loss for name, found in checked.judged.opinions.held_out.items()}
     assert set(losses) == {"boosted trees", "a linear model", "a small network"}
@@ -97,6 +98,7 @@ def test_wrong_labels_of_texts_and_vectors(kind):
     assert f1_score(wrong, np.isin(np.arange(len(y)), check.rows("label"))) > 0.85
 
 
+@pytest.mark.slow
 def test_wrong_numbers_are_found_in_the_units_of_the_file():
     draw = np.random.default_rng(2)
     frame = pd.DataFrame(draw.normal(size=(1200, 3)), columns=list("abc"))
@@ -220,6 +222,7 @@ def test_mistakes_are_one_sentence(tmp_path):
     assert len(holdfast.check(gap, label="label", missing_labels="drop").subject) == 49
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own_joins_the_choice(noisy):
     frame = noisy[0].head(300)
     found = holdfast.check(frame, label="label", model=RandomForestClassifier(20, min_samples_leaf=10, random_state=0))

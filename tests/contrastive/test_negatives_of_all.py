@@ -48,6 +48,7 @@ def in_two(blobs):
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_two_processes_contrast_what_one_contrasts(blobs, in_two, name):
     net, named = settings()
     run = fit(blobs.without_labels(), METHODS[name](), net, **named)

@@ -222,6 +222,7 @@ def test_junk_in_any_place_is_read_or_one_sentence(tmp_path, data):
     assert bool(sentence) != (0 < len(rows) <= 4)
 
 
+@pytest.mark.slow
 def test_from_annotations_to_predictions_and_back(tmp_path):
     held = document(40)
     drawn(tmp_path / "images", held)

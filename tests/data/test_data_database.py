@@ -129,6 +129,7 @@ def run(*words):
     return " ".join(result.output.split())
 
 
+@pytest.mark.slow
 def test_from_the_command_line(tmp_path):
     with closing(sqlite3.connect(tmp_path / "people.db")) as database:
         people = pd.DataFrame({"age": range(60), "town": ["A", "B", "C"] * 20, "rich": ["no"] * 30 + ["yes"] * 30})

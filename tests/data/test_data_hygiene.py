@@ -110,6 +110,7 @@ def invoked(*words):
     return result.output
 
 
+@pytest.mark.slow
 def test_fit_and_check_say_what_was_read_and_a_run_reads_it_again(tmp_path):
     frame, _ = table()
     frame = frame.assign(b=[f"{value:.3f}".replace(".", ",") for value in frame["b"]])

@@ -221,6 +221,7 @@ def test_wrong_columns_are_named(tmp_path: Path, options, message: str) -> None:
         read(path, **options)
 
 
+@pytest.mark.slow
 def test_of_many_columns_the_nearest_are_named(tmp_path: Path) -> None:
     wide = pd.DataFrame({**{f"pixel{k}": range(4) for k in range(2000)}, "income": list("abab")})
     path = write(tmp_path / "wide.csv", wide)

@@ -72,6 +72,7 @@ def test_a_damaged_file_is_made_again(own_cache):
     assert encoded(own_cache) == 2 * len(WORDS)
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_a_part_at_most(own_cache):
     many = [f"{word} {chr(97 + i % 26)}" for i in range(40) for word in WORDS]
     code = (

@@ -87,6 +87,7 @@ def test_a_missing_text_says_nothing(table, tmp_path):
     assert torch.equal(x[4], rows.x[4])
 
 
+@pytest.mark.slow
 def test_a_run_on_texts_from_the_first_command_to_the_last(table, tmp_path):
     out = tmp_path / "run"
     said = command("fit", table, "--label", "label", "--net", TEXTS, "--out", out, "--epochs", 12, "--quiet")

@@ -111,6 +111,7 @@ def test_parts_of_like_length_give_what_each_text_gives_alone(monkeypatch):
     assert net.body.letters.weight.grad.abs().sum() > 0
 
 
+@pytest.mark.slow
 def test_a_tuned_run_from_the_first_command_to_the_last(table, tmp_path):
     out = tmp_path / "run"
     say = ("--label", "label", "--net", TEXTS, "--tune", "--lr", "0.01", "--epochs", 12, "--quiet")
@@ -141,6 +142,7 @@ def test_a_tuned_run_from_the_first_command_to_the_last(table, tmp_path):
     assert same(out, tmp_path / "again")
 
 
+@pytest.mark.slow
 def test_labels_are_judged_by_the_features_as_they_are(table, tmp_path):
     """Whatever trains at the end, the second opinion is that of a run on frozen features."""
     say = ("--label", "label", "--net", TEXTS, "--quiet")
@@ -160,6 +162,7 @@ def short_run(name, out, epochs):
 
 
 @pytest.mark.parametrize("name", [TEXTS, pytest.param("minilm", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_killed_run_goes_on_bit_for_bit(name, tmp_path):
     if name == "minilm":
         minilm()
@@ -182,6 +185,7 @@ def test_a_killed_run_goes_on_bit_for_bit(name, tmp_path):
     assert same(killed, whole)
 
 
+@pytest.mark.slow
 def test_minilm_is_tuned(tmp_path):
     name = minilm()
     texts = [("The bank raised its rates." if i % 2 else "The team won the cup.") + f" {i}" for i in range(60)]
@@ -200,6 +204,7 @@ def test_minilm_is_tuned(tmp_path):
     assert again.predict(asked).tolist() == ["business", "sports"]
 
 
+@pytest.mark.slow
 def test_a_folder_of_images(folder, tmp_path):
     out = tmp_path / "run"
     command("fit", folder, "--net", IMAGES, "--tune", "--lr", "0.01", "--epochs", 10, "--out", out, "--quiet")

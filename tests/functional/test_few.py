@@ -60,6 +60,7 @@ def test_pairs_find_what_all_classes_find(monkeypatch):
     torch.testing.assert_close(few.transition.to_dense(), whole.transition, rtol=0, atol=5e-3)
 
 
+@pytest.mark.slow
 def test_a_thousand_classes():
     given, truth, expected = planted(20_000, 1_000)
     table = find_label_issues(given, expected).sort_values("row")

@@ -77,6 +77,7 @@ def endless(path, counted):
 
 
 @pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.slow
 def test_a_view_without_end_is_given_up(tmp_path, counted):
     endless(tmp_path / "a.db", counted)
     began = time.process_time()
@@ -96,6 +97,7 @@ def test_a_view_without_end_is_given_up(tmp_path, counted):
         (idx_gz, "", "times its size on disk"),
     ],
 )
+@pytest.mark.slow
 def test_it_is_refused_before_it_is_read(tmp_path, make, name, words):
     make(tmp_path / name)
     with pytest.raises(HoldfastError, match=words):

@@ -184,6 +184,7 @@ def test_damaged_files_are_a_sentence(run, name, damage):
         assert done.exception is None or isinstance(done.exception, SystemExit | HoldfastError), repr(done.exception)
 
 
+@pytest.mark.slow
 def test_a_ledger_that_claims_to_be_huge_is_not_unpacked(run):
     np.savez_compressed(run / "ledger.npz", given=np.zeros(10**8, dtype=np.int64))
     with pytest.raises(HoldfastError, match=r"would unpack to 0\.8 GB"):

@@ -47,6 +47,7 @@ def test_arrays_come_back_as_they_were(protocol: int) -> None:
     assert np.array_equal(plain_values(pickle.dumps(turned, protocol)), turned)
 
 
+@pytest.mark.slow
 def test_damaged_bytes_are_a_sentence_and_never_a_crash() -> None:
     """In a process of its own: two bytes less once ended it with a segmentation fault."""
     done = subprocess.run([sys.executable, "-c", DAMAGE, "0"], capture_output=True, text=True, check=False)

@@ -31,6 +31,7 @@ def rows():
     return Rows(x, (x[:, 0] > 0).long(), ("a", "b"))
 
 
+@pytest.mark.slow
 def test_two_trainings_do_not_share_a_folder(tmp_path):
     out = tmp_path / "run"
     process = subprocess.Popen([sys.executable, "-c", TRAIN, str(out)])

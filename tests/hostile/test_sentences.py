@@ -51,6 +51,7 @@ def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, options, words)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_nothing_half_written_stays(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -67,6 +68,7 @@ def test_a_full_disk_is_told_and_nothing_half_written_stays(tmp_path):
         subprocess.run(["umount", disk], check=False)
 
 
+@pytest.mark.slow
 def test_a_stopped_training_says_how_it_goes_on(tmp_path):
     words = [sys.executable, "-m", "holdfast", "fit", table(tmp_path / "t.csv", 4000), "--label", "label", "--out",
              tmp_path / "run", "--epochs", "2000", "--method", "standard", "--quiet"]  # fmt: skip

@@ -21,6 +21,7 @@ from holdfast.review.queue import ReviewQueue
 from holdfast.review.store import Store
 
 
+@pytest.mark.slow
 def test_twenty_suspects_with_keys_and_a_killed_server(browser, digits, tmp_path):
     page, reviewed = opened(browser, digits.link), []
     keys = ["k", "s", "u", "s", "k"] * 4

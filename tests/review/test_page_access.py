@@ -36,6 +36,7 @@ def page_of(browser, request):
 
 
 @pytest.mark.parametrize("run", ["digits_alike", "wide", "notes", "prices"])
+@pytest.mark.slow
 def test_one_suspect_and_the_grid(page_of, run):
     page = page_of(run)
     page.click("#filter-button")

@@ -33,6 +33,7 @@ def post(client, path, **body):
     return client.post(path, json={"reviewer": "Ada", **body})
 
 
+@pytest.mark.slow
 def test_a_walk_through_suspects(digits, tmp_path):
     with digits.client() as client:
         first = asked(client)
@@ -96,6 +97,7 @@ def test_the_modules_read_what_is_sent_and_what_is_on_the_page(digits):
     assert all("innerHTML" not in text and len(text.splitlines()) <= 200 for text in modules.values())
 
 
+@pytest.mark.slow
 def test_held_out_rows_are_reviewed_like_the_others(people, tmp_path):
     run, frame = Run.records(people.run), pd.read_csv(people.folder / "people.csv")
     table = run.issue_table()

@@ -105,6 +105,7 @@ def test_homes(certificate):
     assert Serving(secret=SECRET, address="https://a.org/").home(80) == "https://a.org"
 
 
+@pytest.mark.slow
 def test_each_reviewer_answers_under_their_own_name(run):
     with serving(run, "--reviewer", "ana", "--reviewer", "ben") as server:
         ana, ben = server.links

@@ -138,6 +138,7 @@ def test_without_ray_the_extra_is_named(monkeypatch):
         distributed(islands(20), 2)
 
 
+@pytest.mark.slow
 def test_on_ray_is_the_same(ray):
     points = islands(400)
     reports = []
@@ -208,6 +209,7 @@ def test_a_mistake_in_a_worker_is_the_users_to_read(ray):
 
 
 @needs_ray
+@pytest.mark.slow
 def test_a_ray_of_its_own_comes_and_goes():
     import ray
 

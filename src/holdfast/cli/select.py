@@ -41,7 +41,7 @@ class Way(StrEnum):
 def select(
     points: Annotated[Path, typer.Argument(help="A .npy file of shape (n, d), or a .npz with one such array.")],
     out: Annotated[Path, typer.Option(help="The CSV file to write: row, weight, gain.", show_default=False)],
-    k: Annotated[float, typer.Option(help="How many rows to choose, or a share of them below 1.")] = 0.1,
+    k: Annotated[float, typer.Option(help="How many rows to choose, or a share below 1.")] = 0.1,
     way: Annotated[
         Way,
         typer.Option(
@@ -49,13 +49,17 @@ def select(
             "nearest to all others. stochastic: for a million rows. stream: one pass over a file larger than memory."
         ),
     ] = Way.exact,
-    metric: Annotated[Kind, typer.Option(help="How distance is measured (exact and swaps).")] = Kind.euclidean,
-    groups: Annotated[Path | None, typer.Option(help="A .npy file of n integers: choose inside each (exact).")] = None,
-    memory: Annotated[str | None, typer.Option(help="Budget such as 4GB; half of what is free by default.")] = None,
-    threads: Annotated[int | None, typer.Option(help="For groups; one for each core by default.")] = None,
+    metric: Annotated[Kind, typer.Option(help="How to measure distance (exact and swaps).")] = Kind.euclidean,
+    groups: Annotated[
+        Path | None, typer.Option(help="A .npy file of n integers; rows are chosen inside each group (exact).")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory budget such as 4GB; by default, half of what is free.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads for groups; by default, one per core.")] = None,
     quiet: o.Quiet = False,
 ) -> None:
-    """Choose rows that stand for all rows of an array: a summary of embeddings, with no network in sight."""
+    """Choose rows of an array that represent all of them, for example from embeddings. Trains nothing."""
     import numpy as np
     import pandas as pd
 

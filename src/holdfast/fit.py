@@ -229,7 +229,7 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         _, nets = networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, rows, pretrained)
         feed = Feed(rows, device=device, **{**feeding, "batch_size": size, "seed": seed + 1})
         feed.weight, others = None, None if judged is None else judged.x  # labels are judged, not what rows count
-        found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others)
+        found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others, job.method.trees)
     if rows is not job.rows or rows.weight is not None:
         # Trees read features, and cannot join a network that reads tokens or pixels, which is not one of these that was
         # given more time either; nor do trees know of weights.

@@ -221,7 +221,8 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
     if rows is job.rows:
         size = min(size, feeding["batch_size"])
     else:  # a head on the features as they are, whatever the network that is tuned trains with
-        net, optimizer, epochs, feeding = "auto", NEW.optimizer, NEW.epochs, {**feeding, "augment": None}
+        net, pretrained, optimizer, epochs = "auto", None, NEW.optimizer, NEW.epochs
+        feeding = {**feeding, "augment": None}
     device = Engine(**{**job.engine, "devices": 1}).device
     with torch.random.fork_rng(devices=[]), progress as bar:
         torch.manual_seed(seed + 1)

@@ -13,7 +13,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR
 from torch.utils.data import Dataset
 
+from holdfast.errors import HoldfastError
 from holdfast.feed import Feed, inputs_of, outputs_on
+from holdfast.functional.boosting import BOOSTING, USUAL
 from holdfast.functional.held_out import LEAST, Array, held_out_loss, stratified_folds
 from holdfast.functional.neighbours import neighbour_votes
 from holdfast.functional.posterior import noise_removal
@@ -60,6 +62,7 @@ def cross_fit(
     epochs: int,
     progress: Progress,
     test: Tensor | Dataset[Any] | None = None,
+    trees: str | None = None,
 ) -> Evidence:
     """Ask networks trained on other rows alone what they expect of each row: probabilities, or values.
 
@@ -78,12 +81,16 @@ def cross_fit(
     optimizer: makes the optimizer of a network from its parameters.
     epochs: of each fold at most; see ``most_epochs``.
     test: inputs (M, ...) of rows that no network trains on: all of them are asked, after the same epochs, and averaged.
+    trees: whose boosted trees are asked (``holdfast.functional.boosting``); None: scikit-learn's, where they cost a
+        fraction of a training.
 
     Shapes
     ------
     Outputs of the held-out rows of each fold -> evidence (N, q), and (M, q) about test rows.
     """
     task, model = feed.task, noise_model(feed.task)
+    if trees is not None and not _has_features(feed):
+        raise HoldfastError(f"boosted trees ({trees}) learn from features in memory, which these rows are not")
     fold = stratified_folds(feed.y.cpu(), len(nets), feed.generator.initial_seed())
     methods, optimizers, rates = [], [], []
     for net in nets:
@@ -123,16 +130,16 @@ def cross_fit(
             break
     averaged = torch.stack([held_out for _, held_out in near]).mean(0)
     features = _features(feed, test)
-    trees, opinions = (None, None) if features is None else _better_trees(features, feed.y, fold, averaged)
+    joining, opinions = (None, None) if features is None else _better_trees(features, feed.y, fold, averaged, trees)
     votes = None
-    if trees is not None and opinions is not None:
-        averaged = torch.lerp(averaged, opinions, min(0.5, float(trees.share)))
+    if joining is not None and opinions is not None:
+        averaged = torch.lerp(averaged, opinions, min(0.5, float(joining.share)))
     elif features is not None and isinstance(task, Classification):
         votes = neighbour_votes(features[:rows], feed.y, task.outputs)
     averaged, others = averaged.split([rows, further])
     joined = model.join(averaged, learning, votes, feed.y, feed.reviewed)
     asked = model.further(others, averaged, feed.y, feed.reviewed) if further else None
-    return Evidence(averaged, joined, asked, trees, torch.tensor(_unfinished(course, epochs, feed.y)))
+    return Evidence(averaged, joined, asked, joining, torch.tensor(_unfinished(course, epochs, feed.y)))
 
 
 def _unfinished(course: Sequence[float], epochs: int, y: Tensor) -> float:
@@ -178,19 +185,21 @@ def caveats(evidence: Evidence, y: Tensor) -> list[str]:
     return said
 
 
+def _has_features(feed: Feed) -> bool:
+    """Whether inputs are features in memory; the pixels of an image say too little."""
+    return not feed.is_mapped and next(feed.chunks(torch.arange(min(1, len(feed)))))[1].dim() == 2
+
+
 def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:
-    """(N + M, d) inputs, test rows last, where they are features in memory; the pixels of an image say too little."""
-    if feed.is_mapped:
+    """(N + M, d) inputs, test rows last, where they are features in memory."""
+    if not _has_features(feed):
         return None
     chunks = feed.chunks(torch.arange(len(feed)))
-    first = next(chunks)[1]
-    if first.dim() != 2:
-        return None
-    return torch.cat([first, *(x for _, x in chunks), *(() if test is None else inputs_of(test, feed.device))])
+    return torch.cat([*(x for _, x in chunks), *(() if test is None else inputs_of(test, feed.device))])
 
 
 def _better_trees(
-    features: Tensor, y: Tensor, fold: Tensor, networks: Tensor
+    features: Tensor, y: Tensor, fold: Tensor, networks: Tensor, library: str | None
 ) -> tuple[FoldTrees, Tensor] | tuple[None, None]:
     """Boosted trees and what they expect, (N + M, q), if held-out given labels are predicted better with them.
 
@@ -199,9 +208,10 @@ def _better_trees(
     together with a network.
     """
     rows, outputs, numbers = len(y), networks.shape[1], y.is_floating_point()
-    if rows < FEW or features.shape[1] * (1 if outputs == 2 and not numbers else outputs) > WIDE:
+    wide = features.shape[1] * (1 if outputs == 2 and not numbers else outputs) > WIDE
+    if rows < FEW or (wide and library is None):
         return None, None
-    trained = trees_of_folds(features[:rows], y, fold, outputs)
+    trained = trees_of_folds(features[:rows], y, fold, outputs, library=BOOSTING[library or USUAL])
     opinions = opinions_of(trained, features[:rows], fold, features[rows:])
     loss = _capped_miss if numbers else held_out_loss
     given, trees, others = y.cpu().numpy(), opinions[:rows].cpu().numpy(), networks[:rows].cpu().numpy()

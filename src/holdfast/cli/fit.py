@@ -163,8 +163,6 @@ def fit(
     else:
         if data is None:
             raise HoldfastError("name the data to train on, such as: holdfast fit people.csv --label income")
-        if tune and pretrained is not None:
-            raise HoldfastError("--tune starts from a pre-trained network and --from from another run; leave out one")
         settings = owned(options, ("stop",), method)
         if stop is None and "stop" in settings:
             raise HoldfastError(f"--set stop.{settings['stop'][0]}: there is no stop rule; pass --stop with one")

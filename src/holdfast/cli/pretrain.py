@@ -20,6 +20,8 @@ def pretrain(
     method: Annotated[str, typer.Option(help=f"How to learn: {', '.join(names.CONTRASTIVE)}.")] = "sane",
     options: o.Settings = [],  # noqa: B006
     net: o.Net = "auto",
+    tune: o.Tune = False,
+    features: o.Features = None,
     epochs: o.Epochs = 100,
     batch_size: Annotated[int, typer.Option(help="Rows per batch.")] = 256,
     lr: Annotated[float, typer.Option(help="Learning rate of SGD, with a cosine schedule.")] = 0.03,
@@ -36,6 +38,7 @@ def pretrain(
     precision: o.Precision = "32-true",
     threads: o.Threads = 0,
     resume: o.Resume = False,
+    ignore: o.Ignore = [],  # noqa: B006
     image_size: o.ImageSize = None,
     trust_pickle: o.TrustPickle = False,
     quiet: o.Quiet = False,
@@ -56,7 +59,13 @@ def pretrain(
     if not lr > 0:
         raise HoldfastError(f"a learning rate must be positive, not {lr:g}")
     make = lookup("method of pre-training", method, CONTRASTIVE, options)
-    rows, held_out = read(data, label=label, image_size=image_size, trust_pickle=trust_pickle)
+    named = net
+    net, encoder = o.net_and_encoder(net, plain=True, tune=tune)
+    rows, held_out = read(
+        data, label=label, image_size=image_size, trust_pickle=trust_pickle, encoder=encoder, tune=tune,
+        features=features, ignore=ignore, progress=partial(o.encoding_bar, quiet),
+    )  # fmt: skip
+    o.say_encoder(rows)
     probe = None
     if watch:
         known, queries = (rows, held_out) if held_out is not None else rows.split(0.2, seed)
@@ -70,4 +79,6 @@ def pretrain(
         seen = run.history["knn"].dropna()
         o.console.print(f"k-NN accuracy: {seen.iloc[-1]:.4f} after epoch {int(seen.index[-1]) + 1}")
     o.console.print(f"{len(rows)} rows, {len(run.history)} epochs, {run.history['seconds'].sum():.1f} s: {out}")
-    o.console.print(f"go on with: holdfast fit {data} --from {out}", soft_wrap=True)
+    reading = f" --net {named}" if encoder not in (None, "auto") else ""
+    reading += (" --tune" if tune else "") + (f" --features {features}" if features is not None else "")
+    o.console.print(f"go on with: holdfast fit {data} --from {out}{reading}", soft_wrap=True)

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from holdfast.errors import HoldfastError
 from holdfast.review.asked import body_of, filter_of, label_of, number_of, reviewer_of, row_of, rows_of
-from holdfast.review.end import End, rates, summary
+from holdfast.review.end import End, summary
 from holdfast.review.guard import LINK, Access, Guard
 from holdfast.review.links import Link
 from holdfast.review.queue import Filter, ReviewQueue
@@ -149,9 +149,11 @@ class Api:
 
     async def summary(self, request: Request) -> Response:
         self._reviewer(request, dict(request.query_params))
-        found, reviews = summary(self._queue), self._queue.reviews()
-        rate = await asyncio.get_running_loop().run_in_executor(self._slow, rates, *reviews)
-        return JSONResponse({**found, "rate": rate, "commands": self._commands()})
+        if self._end is None:
+            raise HoldfastError("there is no run to sum up")
+        found = summary(self._queue)
+        wrong = await asyncio.get_running_loop().run_in_executor(self._slow, self._end.estimates)
+        return JSONResponse({**found, "wrong": wrong, "commands": self._commands()})
 
     async def export(self, request: Request) -> Response:
         self._reviewer(request, await body_of(request))

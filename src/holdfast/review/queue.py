@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
 from holdfast.review.agreement import Pace
 from holdfast.review.assign import Assignments
+from holdfast.review.calibrate import Tally
 from holdfast.review.groups import GRID, Grid, Kinds, class_kinds, number_kinds
-from holdfast.review.order import Order, Tally, crowding, ordered
+from holdfast.review.order import Order, crowding, ordered
 from holdfast.review.shown import Likely, Shown
 from holdfast.review.standing import Standing
 from holdfast.review.store import Answer, Label, Said, Store
@@ -29,6 +31,8 @@ DOUBTFUL = 0.9
 """Rows trusted less than this are asked about."""
 VIEWS = 16
 """Filters whose rows are kept in order."""
+STALE = 0.1
+"""Seconds for which an estimate is told again, however many answers come meanwhile."""
 
 Array = NDArray[Any]
 
@@ -103,7 +107,8 @@ class ReviewQueue:
         self.pace = Pace()
         self.standing = Standing(store, len(table), lambda row: self.shown.label(row, "given"), self.pace.hear)
         self._tally = Tally(self.trust, self.standing.reviewed, self.standing.wrong)
-        self._left: dict[str, int] | None = None
+        self._left: int | None = None
+        self._counted, self._behind = 0.0, False
         self._settled = self.standing.decided.copy()
         self._aside: dict[str, tuple[list[int], list[int]]] = {}
         self._assigned = Assignments(len(table))
@@ -225,14 +230,11 @@ class ReviewQueue:
             "remaining": self.remaining(),
         }
 
-    def reviews(self) -> tuple[Array, Array, Array]:
-        """(N,) trust of each row, whether it is reviewed, and whether it was found wrong, as of now."""
-        return self.trust, self.standing.reviewed.copy(), self.standing.wrong.copy()
-
-    def remaining(self) -> dict[str, int]:
-        """How many wrong labels nobody has reviewed yet."""
-        if self._left is None:
-            self._left = {name: round(value) for name, value in self._tally.remaining()._asdict().items()}
+    def remaining(self) -> int:
+        """How many wrong labels nobody has reviewed yet, by estimate; as of a moment ago where answers come fast."""
+        now = time.monotonic()
+        if self._left is None or (self._behind and now - self._counted > STALE):
+            self._left, self._counted, self._behind = round(self._tally.left()), now, False
         return self._left
 
     def item(self, row: int, short: bool = False) -> dict[str, Any]:
@@ -327,7 +329,7 @@ class ReviewQueue:
         for change in self.standing.catch_up():
             row, decided = change.row, change.now > 0
             self._tally.set(row, bool(self.standing.reviewed[row]), bool(self.standing.wrong[row]))
-            self._left = None
+            self._behind = True
             self._assigned.let_go(row, change.reviewer)
             for view in self._views.values():
                 view.hear(change)

@@ -265,6 +265,21 @@ def test_a_stroke_over_a_group_and_back(make):
     assert len(again["items"]) + again["more"] == len(rows) + group["more"]
 
 
+def test_what_was_taken_out_of_a_stroke_is_asked_about_next(make):
+    queue = make()
+    group = queue.group("Ada", Filter())
+    left, decided = rows_of(group)[:3], rows_of(group)[3:]
+    queue.store.stroke("Ada", [queue.said(row, Answer.suggestion) for row in decided])
+    queue.catch_up()
+    queue.set_aside("Ada", decided, left)
+    taken = queue.exceptions("Ada", left, Answer.suggestion, Filter())
+    assert (rows_of(taken), taken["aside"], taken["more"]) == (left, "suggestion", group["more"])
+    assert queue.next("Bob", Filter(given=group["given"], suggested=group["suggested"])) not in left, "Ada has them"
+    following = queue.group("Ada", Filter(), first=int(taken["key"]))
+    assert following["key"] == taken["key"] or not group["more"]
+    assert not set(rows_of(following)) & set(left)
+
+
 def test_reviewers_get_different_groups(make):
     queue = make()
     ada, bob = queue.group("Ada", Filter()), queue.group("Bob", Filter())

@@ -117,7 +117,7 @@ class Api:
     async def group(self, request: Request) -> Response:
         query = dict(request.query_params)
         reviewer, wanted = self._reviewer(request, query), filter_of(query)
-        return self._group(reviewer, wanted, number_of(query.get("after")))
+        return self._group(reviewer, wanted, number_of(query.get("after")), number_of(query.get("first")))
 
     async def decide_group(self, request: Request) -> Response:
         body = await body_of(request)
@@ -133,6 +133,10 @@ class Api:
         if said:
             await self._writer.do(partial(Store.stroke, reviewer=reviewer, said=said, sign=self._sign(request)))
         self._queue.set_aside(reviewer, rows, left)
+        if left and rows and verdict is not Answer.unsure and not body.get("aside"):
+            self._queue.catch_up()
+            group = self._queue.exceptions(reviewer, left, verdict, wanted)
+            return JSONResponse({"group": group, "progress": self._queue.progress(reviewer, wanted)})
         return self._group(reviewer, wanted, None, self._queue.kind_of((rows or left)[0]))
 
     async def undo(self, request: Request) -> Response:

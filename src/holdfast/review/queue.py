@@ -255,8 +255,9 @@ class ReviewQueue:
         if wanted.queue is not Queue.open:
             return None
         grid = self._grid(wanted)
-        if after is not None and not 0 <= after < len(self._kinds.names):
-            raise HoldfastError("there is no such group")
+        for kind in (after, first):
+            if kind is not None and not 0 <= kind < len(self._kinds.names):
+                raise HoldfastError("there is no such group")
 
         def free(rows: Array) -> Array:
             return self._assigned.free(rows, reviewer)
@@ -274,10 +275,17 @@ class ReviewQueue:
         kind = int(self._kinds.of_row[rows[0]])
         return self._group(kind, rows, max(0, self._grid(wanted).open_of(kind) - len(rows)))
 
+    def exceptions(self, reviewer: str, rows: Sequence[int], verdict: Answer, wanted: Filter) -> dict[str, Any]:
+        """What was taken out of a stroke with this verdict, to be settled next: else one of two answers would be heard
+        alone, and what answers say of all other labels would be askew."""
+        self._assigned.hand_out(reviewer, rows)
+        kind = int(self._kinds.of_row[rows[0]])
+        return {**self._group(kind, rows, self._grid(wanted).open_of(kind)), "aside": verdict.value}
+
     def _group(self, kind: int, rows: Sequence[int], more: int) -> dict[str, Any]:
         given, suggested = self._kinds.names[kind]
         items = [self.item(row, short=True) for row in rows]
-        return {"key": str(kind), "given": given, "suggested": suggested, "items": items, "more": more}
+        return {"key": str(kind), "given": given, "suggested": suggested, "items": items, "more": more, "aside": None}
 
     def kind_of(self, row: int) -> int:
         self._check(row)

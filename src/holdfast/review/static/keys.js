@@ -20,7 +20,7 @@ const KEYS = {
   grid: {
     " ": () => grid.toggle(),
     a: grid.toggleAll,
-    enter: () => grid.decideGroup("suggestion"),
+    enter: grid.decideUsual,
     s: () => grid.decideGroup("suggestion"),
     k: () => grid.decideGroup("keep"),
     u: () => grid.decideGroup("unsure"),

@@ -250,7 +250,7 @@ def test_a_stroke_over_a_group_and_back(make):
     left, decided = rows[:2], rows[2:]
     queue.store.stroke("Ada", [queue.said(row, Answer.suggestion) for row in decided])
     queue.catch_up()
-    queue.set_aside("Ada", decided, left)
+    queue.set_aside("Ada", decided, Answer.suggestion, left)
     following = queue.group("Ada", Filter(), first=int(group["key"]))
     assert not set(rows_of(following)) & set(rows), "what was taken out comes one at a time, not in a group again"
     assert following["key"] == group["key"] if group["more"] else following["key"] != group["key"]
@@ -271,13 +271,25 @@ def test_what_was_taken_out_of_a_stroke_is_asked_about_next(make):
     left, decided = rows_of(group)[:3], rows_of(group)[3:]
     queue.store.stroke("Ada", [queue.said(row, Answer.suggestion) for row in decided])
     queue.catch_up()
-    queue.set_aside("Ada", decided, left)
+    queue.set_aside("Ada", decided, Answer.suggestion, left)
     taken = queue.exceptions("Ada", left, Answer.suggestion, Filter())
     assert (rows_of(taken), taken["aside"], taken["more"]) == (left, "suggestion", group["more"])
     assert queue.next("Bob", Filter(given=group["given"], suggested=group["suggested"])) not in left, "Ada has them"
     following = queue.group("Ada", Filter(), first=int(taken["key"]))
     assert following["key"] == taken["key"] or not group["more"]
     assert not set(rows_of(following)) & set(left)
+    queue.store.stroke("Ada", [queue.said(row, Answer.keep) for row in left[1:]])
+    queue.catch_up()
+    queue.set_aside("Ada", left[1:], Answer.keep, left[:1])
+    for rows, aside in ((left, "suggestion"), (left + decided, None)):
+        undone = queue.store.undo("Ada")
+        queue.catch_up()
+        shown = queue.undone("Ada", undone)
+        assert set(shown) == set(rows)
+        assert queue.group_of("Ada", shown, Filter())["aside"] == aside
+        back = queue.group("Ada", Filter(), first=int(taken["key"]))
+        assert set(left) <= set(rows_of(back)) or aside or back["more"], "no longer set aside"
+    assert queue.progress("Ada", Filter())["decided"] == 0
 
 
 def test_reviewers_get_different_groups(make):

@@ -132,7 +132,7 @@ class Api:
             self._queue.kind_of(row)
         if said:
             await self._writer.do(partial(Store.stroke, reviewer=reviewer, said=said, sign=self._sign(request)))
-        self._queue.set_aside(reviewer, rows, left)
+        self._queue.set_aside(reviewer, rows, verdict, left)
         if left and rows and verdict is not Answer.unsure and not body.get("aside"):
             self._queue.catch_up()
             group = self._queue.exceptions(reviewer, left, verdict, wanted)
@@ -147,7 +147,7 @@ class Api:
             raise HoldfastError("there is nothing of yours to take back")
         self._queue.catch_up()
         shown = self._queue.undone(reviewer, rows)
-        group = self._queue.group_of(shown, wanted) if len(shown) > 1 else None
+        group = self._queue.group_of(reviewer, shown, wanted) if len(shown) > 1 else None
         progress = self._queue.progress(reviewer, wanted)
         return JSONResponse({"rows": rows, "item": self._queue.item(rows[0]), "group": group, "progress": progress})
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -65,6 +65,14 @@ class Filter:
         return self.given, self.suggested, self.low, self.high, self.order
 
 
+class Aside(NamedTuple):
+    """What was taken out of a stroke."""
+
+    stroke: frozenset[int]
+    verdict: Answer
+    rows: tuple[int, ...]
+
+
 class ReviewQueue:
     """What the page asks for, without a word about how it travels. All of it is as of the last ``catch_up``.
 
@@ -110,7 +118,7 @@ class ReviewQueue:
         self._left: int | None = None
         self._counted, self._behind = 0.0, False
         self._settled = self.standing.decided.copy()
-        self._aside: dict[str, tuple[list[int], list[int]]] = {}
+        self._aside: dict[str, list[Aside]] = {}
         self._assigned = Assignments(len(table))
         self._orders: dict[Order, Array] = {}
         self._views: OrderedDict[tuple[Any, ...], View] = OrderedDict()
@@ -270,8 +278,11 @@ class ReviewQueue:
                 return self._group(kind, shown, grid.open_of(kind) - len(shown))
         return None
 
-    def group_of(self, rows: Sequence[int], wanted: Filter) -> dict[str, Any] | None:
+    def group_of(self, reviewer: str, rows: Sequence[int], wanted: Filter) -> dict[str, Any]:
         """The group that some rows were shown in."""
+        aside = next((each for each in self._aside.get(reviewer, []) if set(each.rows) == set(rows)), None)
+        if aside is not None:
+            return self.exceptions(reviewer, rows, aside.verdict, wanted)
         kind = int(self._kinds.of_row[rows[0]])
         return self._group(kind, rows, max(0, self._grid(wanted).open_of(kind) - len(rows)))
 
@@ -313,24 +324,27 @@ class ReviewQueue:
             raise HoldfastError(f"a label of this run is {width} finite number(s)")
         return Said(row, verdict, label)
 
-    def set_aside(self, reviewer: str, stroke: Sequence[int], rows: Sequence[int]) -> None:
-        """Keep rows out of groups from now on: they were taken out of a stroke to be looked at one by one."""
+    def set_aside(self, reviewer: str, stroke: Sequence[int], verdict: Answer, rows: Sequence[int]) -> None:
+        """Keep rows out of groups from now on: they were taken out of a stroke."""
         for row in rows:
             self._check(row)
-        self._aside[reviewer] = (list(stroke), list(rows))
+        if rows:
+            self._aside.setdefault(reviewer, []).append(Aside(frozenset(stroke), verdict, tuple(rows)))
         for row in rows:
             self._settle(row, True)
 
     def undone(self, reviewer: str, rows: Sequence[int]) -> list[int]:
         """A stroke was taken back, and with it what was set aside in it; all rows that were shown."""
-        stroke, aside = self._aside.get(reviewer, ([], []))
-        if stroke and set(stroke) == set(rows):
-            del self._aside[reviewer]
-            for row in aside:
-                self._settle(row, bool(self.standing.decided[row]))
-            rows = [*rows, *aside]
-        self._assigned.hand_out(reviewer, rows)
-        return list(rows)
+        strokes, shown = self._aside.get(reviewer, []), list(rows)
+        last = next((each for each in reversed(strokes) if each.stroke == set(rows)), None)
+        if last is not None:
+            strokes.remove(last)
+            shown += last.rows
+        taken_out = any(set(each.rows) == set(shown) for each in strokes)
+        for row in shown:
+            self._settle(row, taken_out or bool(self.standing.decided[row]))
+        self._assigned.hand_out(reviewer, shown)
+        return shown
 
     def catch_up(self) -> None:
         """Take in what anybody has written since, here or in another process."""

@@ -41,7 +41,7 @@ def refit_command(folder: Path, config: RunConfig) -> str:
 
 def _following(folder: Path) -> Path:
     """A folder beside a run for the next one, which is not there yet."""
-    folder = folder.absolute()
+    folder = folder if folder.name not in ("", "..") else folder.absolute()
     found = re.fullmatch(r"(.*?)-(\d+)", folder.name)
     name, number = (found[1], int(found[2])) if found else (folder.name, 1)
     while (beside := folder.with_name(f"{name}-{(number := number + 1)}")).exists():

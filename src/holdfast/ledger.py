@@ -66,6 +66,7 @@ class Ledger:
         kind = torch.int64 if task.metric == "accuracy" else torch.float32
         self.prediction = torch.zeros(shape, dtype=kind, device=y.device)
         self.probability = torch.full((n,), torch.nan, device=y.device)
+        self._places = torch.zeros(n, dtype=torch.int32, device=y.device)
         self._trust: list[tuple[Tensor, Tensor]] = []
         self._kept: Tensor | None = None
 
@@ -115,7 +116,8 @@ class Ledger:
         self.seen.index_add_(0, index, torch.ones_like(index))
         values = torch.stack([seen.loss, seen.margin, seen.gradient], dim=1)
         self.sums[:, 1:].index_add_(0, index, values.double())
-        self.against.index_add_(0, index, (~self._model.agrees(seen.expected, y)).long())
+        against = seen.prediction != y if classes else ~self._model.agrees(seen.expected, y)
+        self.against.index_add_(0, index, against.long())
         if len(self.expected_class):
             from holdfast.functional.few_loops import add_outputs  # numba takes a while to import
 
@@ -130,6 +132,10 @@ class Ledger:
 
     def _count_changes(self, index: Tensor, prediction: Tensor) -> None:
         """Compare each prediction with the one before it, which may wait in the same buffer."""
+        if self._come_once(index):  # as all do that an epoch trains on once: nothing to sort
+            known = self.seen[index] > 0
+            self.changed.index_add_(0, index, ((prediction != self.prediction[index]) & known).long())
+            return
         order = index.argsort(stable=True)
         rows, now = index[order], prediction[order]
         first = torch.ones_like(rows, dtype=torch.bool)
@@ -137,6 +143,12 @@ class Ledger:
         before = torch.where(first, self.prediction[rows], now.roll(1))
         known = ~first | (self.seen[rows] > 0)
         self.changed.index_add_(0, rows, ((now != before) & known).long())
+
+    def _come_once(self, index: Tensor) -> bool:
+        """Whether no row comes twice: each finds its own number again."""
+        numbers = torch.arange(len(index), dtype=self._places.dtype, device=index.device)
+        self._places[index] = numbers
+        return torch.equal(self._places[index], numbers)
 
     def agreement(self) -> float:
         """How well the last predictions meet the given labels, over the rows that were seen."""

@@ -146,6 +146,15 @@ def test_a_comparison_sets_each_method(table, tmp_path):
     assert "did you mean crust.fraction?" in run(*compare, "--set", "crst.fraction=0.3", ok=False)
 
 
+def test_a_method_for_numbers_is_told_its_rate_in_a_comparison(tmp_path):
+    path = tmp_path / "houses.csv"
+    path.write_text("size,price\n" + "".join(f"{k},{2.5 * k}\n" for k in range(80)))
+    compare = ("compare", path, "--label", "price", *FAST, "--seeds", 1, "--methods", "standard,co-prl-l")
+    noise = ("--noise", "linadv", "--rate", 0.3, "--set", "co-prl-l.rate=0.3", "--batch-size", 20)
+    run(*compare, *noise, "--out", tmp_path / "c")
+    assert config_of(tmp_path / "c" / "co-prl-l-0")["method"]["settings"]["rate"] == 0.3
+
+
 YAML = """
 data: {data}
 label: income

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
+from holdfast.kept import Probabilities
 from holdfast.method import Method
 from holdfast.nets.trees import FoldTrees, WithTrees
 from holdfast.noise_model import noise_model
@@ -42,7 +43,7 @@ class SecondOpinion(Method):
 
     name = "second-opinion"
     uses_evidence = True
-    _target: Tensor
+    _target: Probabilities
     _trees: FoldTrees | None
 
     def check_task(self, task: Task) -> None:

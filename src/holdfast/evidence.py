@@ -13,7 +13,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR
 from torch.utils.data import Dataset
 
+from holdfast.errors import HoldfastError
 from holdfast.feed import Feed, inputs_of, outputs_on
+from holdfast.functional.boosting import BOOSTING, USUAL
 from holdfast.functional.few import Summed, few
 from holdfast.functional.held_out import LEAST, Array, held_out_loss, stratified_folds
 from holdfast.functional.label_trust import mean_of
@@ -64,6 +66,7 @@ def cross_fit(
     epochs: int,
     progress: Progress,
     test: Tensor | Dataset[Any] | None = None,
+    trees: str | None = None,
 ) -> Evidence:
     """Ask networks trained on other rows alone what they expect of each row: probabilities, or values.
 
@@ -82,12 +85,16 @@ def cross_fit(
     optimizer: makes the optimizer of a network from its parameters.
     epochs: of each fold at most; see ``most_epochs``.
     test: inputs (M, ...) of rows that no network trains on: all of them are asked, after the same epochs, and averaged.
+    trees: whose boosted trees are asked (``holdfast.functional.boosting``); None: scikit-learn's, where they cost a
+        fraction of a training.
 
     Shapes
     ------
     Outputs of the held-out rows of each fold -> evidence (N, q), and (M, q) about test rows.
     """
     task, model = feed.task, noise_model(feed.task)
+    if trees is not None and not _has_features(feed):
+        raise HoldfastError(f"boosted trees ({trees}) learn from features in memory, which these rows are not")
     fold = stratified_folds(feed.y.cpu(), len(nets), feed.generator.initial_seed())
     methods, optimizers, rates = [], [], []
     for net in nets:
@@ -133,10 +140,12 @@ def cross_fit(
     further = None
     if test is not None and others is not None and features is not None:
         further = torch.cat(list(inputs_of(test, feed.device)))
-    trees, opinions = (None, None) if features is None else _better_trees(features, feed.y, fold, averaged, further)
+    joining, opinions = None, None
+    if features is not None:
+        joining, opinions = _better_trees(features, feed.y, fold, averaged, further, trees)
     votes = None
-    if trees is not None and opinions is not None:
-        share = min(0.5, float(trees.share))
+    if joining is not None and opinions is not None:
+        share = min(0.5, float(joining.share))
         averaged = _kept(torch.lerp(written_out(averaged), opinions[:rows], share), task, feed.y)
         others = None if others is None else _kept(torch.lerp(written_out(others), opinions[rows:], share), task)
     elif features is not None and isinstance(task, Classification):
@@ -145,7 +154,7 @@ def cross_fit(
     asked = None if others is None else model.further(others, averaged, feed.y, feed.reviewed)
     unfinished = torch.tensor(_unfinished(course, epochs, feed.y))
     # Rounded as in a file: what is trained by it is the same where the run begins and where it goes on.
-    return Evidence(rounded(averaged), rounded(joined), None if asked is None else rounded(asked), trees, unfinished)
+    return Evidence(rounded(averaged), rounded(joined), None if asked is None else rounded(asked), joining, unfinished)
 
 
 class _Asked(NamedTuple):
@@ -222,20 +231,23 @@ def caveats(evidence: Evidence, y: Tensor) -> list[str]:
     return said
 
 
+def _has_features(feed: Feed) -> bool:
+    """Whether inputs are features in memory; the pixels of an image say too little."""
+    return not feed.is_mapped and next(feed.chunks(torch.arange(min(1, len(feed)))))[1].dim() == 2
+
+
 def _features(feed: Feed) -> Tensor | None:
-    """(N, d) inputs, where they are features in memory; the pixels of an image say too little."""
-    if feed.is_mapped:
+    """(N, d) inputs, where they are features in memory: these themselves, if they are one tensor there."""
+    if not _has_features(feed):
         return None
-    whole = feed.in_memory
-    if whole is not None:
-        return whole if whole.dim() == 2 else None
+    if feed.in_memory is not None:
+        return feed.in_memory
     chunks = feed.chunks(torch.arange(len(feed)))
-    first = next(chunks)[1]
-    return torch.cat([first, *(x for _, x in chunks)]) if first.dim() == 2 else None
+    return torch.cat([x for _, x in chunks])
 
 
 def _better_trees(
-    features: Tensor, y: Tensor, fold: Tensor, networks: Probabilities, further: Tensor | None
+    features: Tensor, y: Tensor, fold: Tensor, networks: Probabilities, further: Tensor | None, library: str | None
 ) -> tuple[FoldTrees, Tensor] | tuple[None, None]:
     """Boosted trees and what they expect, (N + M, q), if held-out given labels are predicted better with them.
 
@@ -244,9 +256,10 @@ def _better_trees(
     together with a network.
     """
     rows, outputs, numbers = len(y), networks.shape[1], y.is_floating_point()
-    if rows < FEW or features.shape[1] * (1 if outputs == 2 and not numbers else outputs) > WIDE:
+    wide = features.shape[1] * (1 if outputs == 2 and not numbers else outputs) > WIDE
+    if rows < FEW or (wide and library is None):
         return None, None
-    trained = trees_of_folds(features, y, fold, outputs)
+    trained = trees_of_folds(features, y, fold, outputs, library=BOOSTING[library or USUAL])
     opinions = opinions_of(trained, features, fold, further)
     loss = _capped_miss if numbers else held_out_loss
     given, trees, others = y.cpu().numpy(), opinions[:rows].cpu().numpy(), written_out(networks).cpu().numpy()

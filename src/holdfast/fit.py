@@ -221,7 +221,8 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
     if rows is job.rows:
         size = min(size, feeding["batch_size"])
     else:  # a head on the features as they are, whatever the network that is tuned trains with
-        net, optimizer, epochs, feeding = "auto", NEW.optimizer, NEW.epochs, {**feeding, "augment": None}
+        net, pretrained, optimizer, epochs = "auto", None, NEW.optimizer, NEW.epochs
+        feeding = {**feeding, "augment": None}
     device = Engine(**{**job.engine, "devices": 1}).device
     with torch.random.fork_rng(devices=[]), progress as bar:
         torch.manual_seed(seed + 1)
@@ -229,7 +230,7 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         _, nets = networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, rows, pretrained)
         feed = Feed(rows, device=device, **{**feeding, "batch_size": size, "seed": seed + 1})
         feed.weight, others = None, None if judged is None else judged.x  # labels are judged, not what rows count
-        found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others)
+        found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others, job.method.trees)
     if rows is not job.rows or rows.weight is not None:
         # Trees read features, and cannot join a network that reads tokens or pixels, which is not one of these that was
         # given more time either; nor do trees know of weights.

@@ -15,10 +15,12 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast import HoldfastError, Run
 from holdfast.cli.commands import app
+from holdfast.contrastive.pretrain import pretrain
 from holdfast.data import read, read_inputs
 from holdfast.data.display import Display
 from holdfast.data.source import Source
 from holdfast.encoders import encoder_named
+from holdfast.select.facility import facility_location
 
 TEXTS = "own_encoders:Letters"
 IMAGES = "own_encoders:Colours"
@@ -146,6 +148,37 @@ def test_a_run_on_a_folder_of_images(folder, tmp_path):
     display = Display(rows)
     assert display.pictures
     assert display.png(0)[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [TEXTS, IMAGES])
+def test_learning_without_labels_starts_from_features(name, table, folder, tmp_path):
+    data, pre, out = table if name == TEXTS else folder, tmp_path / "pre", tmp_path / "run"
+    say = (*(("--label", "label") if name == TEXTS else ()), "--net", name, "--quiet")
+    said = command("pretrain", data, *say, "--epochs", 3, "--out", pre)
+    assert f"--from {pre} --net {name}" in " ".join(said.split())
+    rows, _ = read(data, label="label" if name == TEXTS else None, encoder=name)
+    assert Run.load(pre, trust=[name]).config.shape == rows.shape
+    command("fit", data, *say, "--from", pre, "--epochs", 8, "--out", out)
+    assert Run.load(out, trust=[name]).best > 0.9
+    in_memory = (torch.randint(0, 256, (20, 3, 20, 20), dtype=torch.uint8), torch.arange(20) % 2)
+    if name == IMAGES:
+        rows = holdfast.Rows(*in_memory, ("a", "b"))
+        assert pretrain(rows, net=IMAGES, epochs=1, batch_size=10).config.shape == (12,)
+
+
+def test_rows_are_chosen_by_features(table, folder, tmp_path):
+    for data, name in ((table, TEXTS), (folder, IMAGES)):
+        label = ("--label", "label") if name == TEXTS else ()
+        out = tmp_path / f"{data.stem}_chosen.csv"
+        said = command("select", data, *label, "--net", name, "--k", 4, "--out", out, "--quiet")
+        rows, _ = read(data, label="label" if label else None, encoder=name)
+        assert pd.read_csv(out)["row"].tolist() == facility_location(rows.x.numpy(), 4).index.tolist()
+        assert "4 of" in said
+    with pytest.raises(HoldfastError, match="are pictures, which have no distances of use; name a pre-trained network"):
+        command("select", folder, "--net", "cnn4", "--out", tmp_path / "other.csv")
+    with pytest.raises(HoldfastError, match=r"--way stream goes through a \.npy file"):
+        command("select", table, "--label", "label", "--way", "stream", "--k", 4, "--out", tmp_path / "other.csv")
 
 
 def test_images_of_an_array_are_shown_as_pixels(tmp_path):

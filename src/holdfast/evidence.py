@@ -89,7 +89,7 @@ def cross_fit(
     Outputs of the held-out rows of each fold -> evidence (N, q), and (M, q) about test rows.
     """
     task, model = feed.task, noise_model(feed.task)
-    if trees is not None and not _has_features(feed):
+    if trees is not None and (feed.is_mapped or next(feed.chunks(torch.arange(1)))[1].dim() != 2):
         raise HoldfastError(f"boosted trees ({trees}) learn from features in memory, which these rows are not")
     fold = stratified_folds(feed.y.cpu(), len(nets), feed.generator.initial_seed())
     methods, optimizers, rates = [], [], []
@@ -185,17 +185,15 @@ def caveats(evidence: Evidence, y: Tensor) -> list[str]:
     return said
 
 
-def _has_features(feed: Feed) -> bool:
-    """Whether inputs are features in memory; the pixels of an image say too little."""
-    return not feed.is_mapped and next(feed.chunks(torch.arange(min(1, len(feed)))))[1].dim() == 2
-
-
 def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:
-    """(N + M, d) inputs, test rows last, where they are features in memory."""
-    if not _has_features(feed):
+    """(N + M, d) inputs, test rows last, where they are features in memory; the pixels of an image say too little."""
+    if feed.is_mapped:
         return None
     chunks = feed.chunks(torch.arange(len(feed)))
-    return torch.cat([*(x for _, x in chunks), *(() if test is None else inputs_of(test, feed.device))])
+    first = next(chunks)[1]
+    if first.dim() != 2:
+        return None
+    return torch.cat([first, *(x for _, x in chunks), *(() if test is None else inputs_of(test, feed.device))])
 
 
 def _better_trees(

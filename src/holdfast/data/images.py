@@ -281,7 +281,7 @@ def _pixels(source: Path | bytes, recipe: Mapping[str, Any]) -> NDArray[np.uint8
 def _least(opened: Image.Image, height: int, width: int, encoded: bool) -> tuple[int, int]:
     """Width and height below which JPEG must not be decoded, which it can be at a half, a quarter or an eighth.
 
-    That is twice the size asked for; where a pre-trained network sees the picture, whose size is large, it is that size:
+    That is twice the size asked for; where a pre-trained network sees the picture, whose size is large, that size:
     to decode all of a photograph costs an eighth of what the network does.
     """
     if not encoded:

@@ -14,7 +14,8 @@ NETS = (
 )  # fmt: skip
 ENCODERS = ("minilm", "lite0")
 CONTRASTIVE = (
-    "byol", "clsa", "co2", "dacl", "i-mix", "mixco", "moco", "pcl", "sane", "simclr", "simsiam", "swav", "sane-strong",
+    "byol", "clsa", "cmc", "co2", "cpc", "dacl", "i-mix", "info-min", "inst-disc", "local-agg", "mixco", "moco", "pcl",
+    "pirl", "sane", "sela", "simclr", "simsiam", "swav", "sane-strong",
 )  # fmt: skip
 KINDS = ("symmetric", "asymmetric", "pairflip", "derangement", "instance")
 TARGET_KINDS = ("linadv", "signflip", "uninoise", "pairflip", "mixture")

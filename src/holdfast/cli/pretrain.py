@@ -15,24 +15,24 @@ from holdfast.errors import HoldfastError
 
 def pretrain(
     data: o.Data,
-    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("pretrained"),
-    label: Annotated[str | None, typer.Option(help="Label column of a table: left out of training.")] = None,
+    out: Annotated[Path, typer.Option(help="The folder for the run.")] = Path("pretrained"),
+    label: Annotated[str | None, typer.Option(help="The column with the labels, which is left out.")] = None,
     method: Annotated[str, typer.Option(help=f"How to learn: {', '.join(names.CONTRASTIVE)}.")] = "sane",
     options: o.Settings = [],  # noqa: B006
     net: o.Net = "auto",
     tune: o.Tune = False,
     features: o.Features = None,
     epochs: o.Epochs = 100,
-    batch_size: Annotated[int, typer.Option(help="Rows in a batch.")] = 256,
-    lr: Annotated[float, typer.Option(help="Learning rate of SGD, falling along a cosine.")] = 0.03,
+    batch_size: Annotated[int, typer.Option(help="Rows per batch.")] = 256,
+    lr: Annotated[float, typer.Option(help="Learning rate of SGD, with a cosine schedule.")] = 0.03,
     watch: Annotated[
         int,
-        typer.Option(help="Report the k-NN accuracy on the labels every so many epochs; 0: never."),
+        typer.Option(help="Every how many epochs to report the k-NN accuracy on the labels; 0: never."),
     ] = 0,
     seed: o.Seed = 0,
     device: o.Device = "auto",
     devices: Annotated[
-        int, typer.Option(help="Devices that train together, a process each; cpu counts processes.")
+        int, typer.Option(help="How many devices train together, with one process each; on cpu, how many processes.")
     ] = 1,
     strategy: Annotated[str, typer.Option(help="How several devices share the work: auto or ddp.")] = "auto",
     precision: o.Precision = "32-true",
@@ -43,7 +43,7 @@ def pretrain(
     trust_pickle: o.TrustPickle = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Learn features without looking at a label, to start a training on labels that may be wrong.
+    """Learn features without labels, as a start for training on labels that may be wrong.
 
     Example: [bold]holdfast pretrain photos/ --out pre/[/bold], then
     [bold]holdfast fit photos/ --from pre/ [/bold]

@@ -49,7 +49,7 @@ def select(
         ),
     ],
     out: Annotated[Path, typer.Option(help="The CSV file to write: row, weight, gain.", show_default=False)],
-    k: Annotated[float, typer.Option(help="How many rows to choose, or a share of them below 1.")] = 0.1,
+    k: Annotated[float, typer.Option(help="How many rows to choose, or a share below 1.")] = 0.1,
     way: Annotated[
         Way,
         typer.Option(
@@ -57,10 +57,14 @@ def select(
             "nearest to all others. stochastic: for a million rows. stream: one pass over a file larger than memory."
         ),
     ] = Way.exact,
-    metric: Annotated[Kind, typer.Option(help="How distance is measured (exact and swaps).")] = Kind.euclidean,
-    groups: Annotated[Path | None, typer.Option(help="A .npy file of n integers: choose inside each (exact).")] = None,
-    memory: Annotated[str | None, typer.Option(help="Budget such as 4GB; half of what is free by default.")] = None,
-    threads: Annotated[int | None, typer.Option(help="For groups; one for each core by default.")] = None,
+    metric: Annotated[Kind, typer.Option(help="How to measure distance (exact and swaps).")] = Kind.euclidean,
+    groups: Annotated[
+        Path | None, typer.Option(help="A .npy file of n integers; rows are chosen inside each group (exact).")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory budget such as 4GB; by default, half of what is free.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads for groups; by default, one per core.")] = None,
     label: Annotated[
         str | None, typer.Option(help="Label column of a table: rows are chosen without it.", show_default=False)
     ] = None,
@@ -74,7 +78,7 @@ def select(
     ignore: o.Ignore = [],  # noqa: B006
     quiet: o.Quiet = False,
 ) -> None:
-    """Choose rows that stand for all rows: a summary of embeddings, or of texts and pictures by a pre-trained network.
+    """Choose rows that represent all of them: from embeddings, or from texts and pictures by a pre-trained network.
 
     Example: [bold]holdfast select reviews.csv --label stars --k 200 --out chosen.csv[/bold]
     """

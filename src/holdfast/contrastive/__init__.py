@@ -8,7 +8,9 @@ from types import MappingProxyType
 from holdfast.contrastive.base import Contrastive as Contrastive
 from holdfast.contrastive.byol import BYOL as BYOL
 from holdfast.contrastive.clsa import CLSA as CLSA
+from holdfast.contrastive.cmc import CMC as CMC
 from holdfast.contrastive.co2 import CO2 as CO2
+from holdfast.contrastive.cpc import CPC as CPC
 from holdfast.contrastive.dacl import DACL as DACL
 from holdfast.contrastive.evaluation import Probe as Probe
 from holdfast.contrastive.evaluation import features_of as features_of
@@ -20,6 +22,10 @@ from holdfast.contrastive.evaluation import transfer as transfer
 from holdfast.contrastive.i_mix import IMix as IMix
 from holdfast.contrastive.images import ImageViews as ImageViews
 from holdfast.contrastive.images import Weak as Weak
+from holdfast.contrastive.info_min import InfoMin as InfoMin
+from holdfast.contrastive.inst_disc import InstDisc as InstDisc
+from holdfast.contrastive.lars import LARS as LARS
+from holdfast.contrastive.local_agg import LocalAgg as LocalAgg
 from holdfast.contrastive.mixco import MixCo as MixCo
 from holdfast.contrastive.mixup import MomentumMixup as MomentumMixup
 from holdfast.contrastive.mixup import VanillaMixup as VanillaMixup
@@ -28,11 +34,13 @@ from holdfast.contrastive.mixup_noise import GeometricNoise as GeometricNoise
 from holdfast.contrastive.mixup_noise import MixupNoise as MixupNoise
 from holdfast.contrastive.moco import MoCo as MoCo
 from holdfast.contrastive.pcl import PCL as PCL
+from holdfast.contrastive.pirl import PIRL as PIRL
 from holdfast.contrastive.pretrain import pretrain as pretrain
 from holdfast.contrastive.pretrain import views_for as views_for
 from holdfast.contrastive.quality import label_quality as label_quality
 from holdfast.contrastive.sane import MULTI as MULTI
 from holdfast.contrastive.sane import SANE as SANE
+from holdfast.contrastive.sela import SeLa as SeLa
 from holdfast.contrastive.simclr import SimCLR as SimCLR
 from holdfast.contrastive.simsiam import SimSiam as SimSiam
 from holdfast.contrastive.strong import Strong as Strong

@@ -23,7 +23,7 @@ from holdfast.engine import Engine, bare, check_available
 from holdfast.errors import Died, Diverged, HoldfastError, unreadable
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
 from holdfast.feed import Augments, Feed, usual_batch
-from holdfast.functional.label_trust import few
+from holdfast.functional.few import few
 from holdfast.functional.schedules import Schedule
 from holdfast.kept import packed
 from holdfast.launch import check_devices, launch
@@ -235,8 +235,6 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         # Trees read features, and cannot join a network that reads tokens or pixels, which is not one of these that was
         # given more time either; nor do trees know of weights.
         found = found._replace(trees=None, unfinished=found.unfinished if rows is job.rows else None)
-    if rows.classes is not None:
-        found = found._replace(held_out=few(found.held_out.cpu(), rows.y))
     evidence = Evidence(*(None if each is None else each.cpu() for each in found))  # type: ignore[arg-type]
     job.asking = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     if job.folder is not None:

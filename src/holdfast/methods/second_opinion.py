@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.functional.boosting import BOOSTING
+from holdfast.kept import Probabilities
 from holdfast.method import Method
 from holdfast.nets.trees import FoldTrees, WithTrees
 from holdfast.noise_model import noise_model
@@ -50,7 +51,7 @@ class SecondOpinion(Method):
 
     name = "second-opinion"
     uses_evidence = True
-    _target: Tensor
+    _target: Probabilities
     _trees: FoldTrees | None
 
     def __init__(self, trees: Literal["scikit-learn", "lightgbm", "xgboost", "catboost"] | None = None) -> None:

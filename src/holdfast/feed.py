@@ -147,6 +147,7 @@ class Feed:
 
     def batches(self, plan: Plan | None = None, views: int = 1) -> Iterator[Batch]:
         """One epoch of shuffled batches; a last batch of less than two rows a process joins the batch before it."""
+        whole = plan is None
         plan = plan or Plan(torch.arange(len(self)))
         self._check_alike(plan)
         if isinstance(self.augment, Sequence) and len(self.augment) != views:
@@ -154,7 +155,7 @@ class Feed:
         index = plan.index.cpu()
         parts = [self._own_part(part, index) for part in self.deal(plan)]
         self._chance = self._own_chance()
-        picks = [index[part] for part in parts]
+        picks = parts if whole else [index[part] for part in parts]
         mixes = [] if plan.partner is None else [plan.partner.cpu()[part] for part in parts]
         inputs = self._load(picks)
         partners = self._load(mixes)
@@ -241,7 +242,9 @@ class Feed:
     def _own_part(self, part: Tensor, index: Tensor) -> Tensor:
         """This process's part of a batch. Reviewed rows, about which a method does not decide, are shared on their own,
         so that the processes have equally many of the others, in order."""
-        if self.ranks.count == 1 or self.reviewed is None:
+        if self.ranks.count == 1:
+            return part
+        if self.reviewed is None:
             return part[self.ranks.share(len(part))]
         settled = self.reviewed.cpu()[index[part]]
         rest, own = part[~settled], part[settled]
@@ -374,7 +377,10 @@ class _Careful(Dataset[Any]):
 
 def loaded(x: Tensor | Dataset[Any], picks: list[Tensor], workers: int = 0) -> Iterator[Any]:
     """The inputs of each part of an index, gathered in memory or loaded by so many processes."""
-    if isinstance(x, (Tensor, Mapped)):
+    if isinstance(x, Tensor):  # in little more than half of the time that x[pick] takes
+        yield from (x.index_select(0, pick.to(x.device)) for pick in picks)
+        return
+    if isinstance(x, Mapped):
         yield from (x[pick] for pick in picks)
         return
     if not picks:

@@ -82,6 +82,7 @@ class Ledger:
         kind = torch.int64 if task.metric == "accuracy" else torch.float32
         self.prediction = torch.zeros(shape, dtype=kind, device=y.device)
         self.probability = torch.full((n,), torch.nan, device=y.device)
+        self._places = torch.zeros(n, dtype=torch.int32, device=y.device)
         self._trust: list[tuple[Tensor, Tensor]] = []
         self._kept: Tensor | None = None
 
@@ -148,8 +149,8 @@ class Ledger:
         y = self._y[index]
         seen = self._task.seen(output.float(), y)
         values = torch.stack([seen.loss, seen.margin, seen.gradient], dim=1)
-        against = (~self._model.agrees(seen.expected, y)).long()
-        return _Seen(index, seen.prediction, values, against, seen.expected, index[:0])
+        against = seen.prediction != y if seen.prediction.dim() == 1 else ~self._model.agrees(seen.expected, y)
+        return _Seen(index, seen.prediction, values, against.long(), seen.expected, index[:0])
 
     def _enter(self, seen: _Seen) -> None:
         """Add what outputs have said."""
@@ -167,6 +168,10 @@ class Ledger:
 
     def _count_changes(self, index: Tensor, prediction: Tensor) -> None:
         """Compare each prediction with the one before it, which may wait in the same buffer."""
+        if self._come_once(index):  # as all do that an epoch trains on once: nothing to sort
+            known = self.seen[index] > 0
+            self.changed.index_add_(0, index, ((prediction != self.prediction[index]) & known).long())
+            return
         order = index.argsort(stable=True)
         rows, now = index[order], prediction[order]
         first = torch.ones_like(rows, dtype=torch.bool)
@@ -174,6 +179,12 @@ class Ledger:
         before = torch.where(first, self.prediction[rows], now.roll(1))
         known = ~first | (self.seen[rows] > 0)
         self.changed.index_add_(0, rows, ((now != before) & known).long())
+
+    def _come_once(self, index: Tensor) -> bool:
+        """Whether no row comes twice: each finds its own number again."""
+        numbers = torch.arange(len(index), dtype=self._places.dtype, device=index.device)
+        self._places[index] = numbers
+        return torch.equal(self._places[index], numbers)
 
     def agreement(self) -> float:
         """How well the last predictions meet the given labels, over the rows that were seen."""

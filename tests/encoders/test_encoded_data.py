@@ -16,8 +16,9 @@ import holdfast
 from holdfast import HoldfastError, Run
 from holdfast.cli.commands import app
 from holdfast.contrastive.pretrain import pretrain
-from holdfast.data import read, read_inputs
+from holdfast.data import images, read, read_inputs
 from holdfast.data.display import Display
+from holdfast.data.encode import items
 from holdfast.data.source import Source
 from holdfast.encoders import encoder_named
 from holdfast.select.facility import facility_location
@@ -192,6 +193,30 @@ def test_images_of_an_array_are_shown_as_pixels(tmp_path):
     assert np.array_equal(np.asarray(Image.open(tmp_path / "seven.png")), pixels[7])
     x, _ = read_inputs(tmp_path / "images.npz", rows.recipe)
     assert torch.equal(x, rows.x)
+
+
+def test_photographs_become_the_squares_of_the_encoder_at_once(tmp_path, monkeypatch):
+    draw = np.random.default_rng(0)
+    photo = Image.fromarray(draw.integers(0, 256, (6, 8, 3), dtype=np.uint8)).resize(
+        (640, 480), Image.Resampling.BICUBIC
+    )
+    turned = Image.Exif()
+    turned[0x0112] = 6  # shown a quarter turned to the right
+    photo.save(tmp_path / "upright.jpg", quality=95)
+    photo.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "turned.jpg", quality=95, exif=turned)
+    sources = [tmp_path / "upright.jpg", tmp_path / "turned.jpg"]
+    recipe = {"kind": "image", "size": [192, 256], "channels": 3, "encoder": {"name": IMAGES}}
+    decoded, plain = [], images._plain
+    monkeypatch.setattr(images, "_plain", lambda image: decoded.append(image.size) or plain(image))
+    whole, squares = (items(images.Pictures(sources, recipe), recipe, side) for side in (None, 224))
+    found = squares.load([0, 1])
+    assert decoded == [(320, 240)] * 2  # by half, since a quarter would be too little
+    expected = np.array(photo.resize((224, 224), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
+    assert np.abs(found.numpy().astype(int) - expected).mean() < 2
+    assert whole.load([0, 1]).shape == (2, 3, 192, 256)
+    assert not set(whole.digests) & set(squares.digests)
+    small = {**recipe, "size": [32, 32]}
+    assert items(images.Pictures(sources, small), small, 224).load([0]).shape == (1, 3, 32, 32)
 
 
 def test_broken_images_are_left_out_or_named(folder):

@@ -355,6 +355,12 @@ def test_a_sample_estimates_the_share_of_wrong_labels(make):
     assert sampled(queue)["rows"] <= 150, "nothing behind a row that nobody has decided is a random sample"
 
 
+def test_a_sample_asks_about_no_row_that_was_reviewed_before_the_run(make):
+    table = table_of()
+    table.loc[::3, ["trust", "why"]] = [1.0, "reviewed"]
+    assert sorted(walk(make(table), "Ada", Filter(order=Order.sample))) == [row for row in range(300) if row % 3]
+
+
 def test_what_a_summary_counts(make):
     queue = make()
     decide(queue, 1, "Ada", Answer.keep)

@@ -10,7 +10,8 @@ METHOD = "second-opinion"
 STOPS = ("accuracy", "distance", "theory", "validation")
 NETS = (
     "auto", "mlp", "cnn4", "cnn4-slim", "cnn4-wide", "cnn9", "resnet20", "resnet32", "resnet18", "resnet50",
-    "inception-resnet-v2", "cnn4-group", "cnn9-group", "resnet20-group", "resnet32-group", "inception-resnet-v2-group",
+    "resnet18-imagenet", "resnet50-imagenet", "inception-resnet-v2", "cnn4-group", "cnn9-group", "resnet20-group",
+    "resnet32-group", "inception-resnet-v2-group",
 )  # fmt: skip
 ENCODERS = ("minilm", "lite0")
 CONTRASTIVE = (

@@ -24,7 +24,10 @@ def pretrain(
     features: o.Features = None,
     epochs: o.Epochs = 100,
     batch_size: Annotated[int, typer.Option(help="Rows per batch.")] = 256,
-    lr: Annotated[float, typer.Option(help="Learning rate of SGD, with a cosine schedule.")] = 0.03,
+    lr: Annotated[float, typer.Option(help="Learning rate, with a cosine schedule.")] = 0.03,
+    lars: Annotated[
+        bool, typer.Option("--lars", help="LARS in place of SGD, for batches of thousands; --lr 0.3 for each 256 rows.")
+    ] = False,
     watch: Annotated[
         int,
         typer.Option(help="Every how many epochs to report the k-NN accuracy on the labels; 0: never."),
@@ -48,7 +51,7 @@ def pretrain(
     Example: [bold]holdfast pretrain photos/ --out pre/[/bold], then
     [bold]holdfast fit photos/ --from pre/ [/bold]
     """
-    from holdfast.contrastive import CONTRASTIVE
+    from holdfast.contrastive import CONTRASTIVE, LARS
     from holdfast.contrastive.evaluation import Probe
     from holdfast.contrastive.pretrain import pretrain as train
     from holdfast.contrastive.pretrain import sgd
@@ -72,8 +75,8 @@ def pretrain(
         probe = Probe(known, queries, every=watch)
     run = train(
         rows, make(), net, epochs=epochs, batch_size=min(batch_size, len(rows)),
-        optimizer=partial(sgd, rate=lr), watch=probe, seed=seed, device=device, devices=devices,
-        strategy=strategy, precision=precision, out=out, resume=resume, progress=o.progress_bar(method, quiet),
+        optimizer=partial(LARS, lr=lr) if lars else partial(sgd, rate=lr), watch=probe, seed=seed, device=device,
+        devices=devices, strategy=strategy, precision=precision, out=out, resume=resume, progress=o.progress_bar(method, quiet),
     )  # fmt: skip
     if "knn" in run.history and run.history["knn"].notna().any():
         seen = run.history["knn"].dropna()

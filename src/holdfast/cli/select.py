@@ -166,6 +166,9 @@ def _array(path: Path, axes: int = 2) -> Array:
 
     if not path.exists():
         raise HoldfastError(f"{path} does not exist")
+    with path.open("rb") as file:
+        if not file.read(6).startswith((b"\x93NUMPY", b"PK")):
+            raise HoldfastError(f"{path} is no .npy or .npz file")
     with unreadable(path, "is no .npy or .npz file of plain numbers"):
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
         if not isinstance(loaded, np.ndarray):

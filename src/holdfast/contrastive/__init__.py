@@ -18,6 +18,7 @@ from holdfast.contrastive.evaluation import fine_tune as fine_tune
 from holdfast.contrastive.evaluation import knn_accuracy as knn_accuracy
 from holdfast.contrastive.evaluation import knn_predict as knn_predict
 from holdfast.contrastive.evaluation import linear_accuracy as linear_accuracy
+from holdfast.contrastive.evaluation import sgd_linear_accuracy as sgd_linear_accuracy
 from holdfast.contrastive.evaluation import transfer as transfer
 from holdfast.contrastive.i_mix import IMix as IMix
 from holdfast.contrastive.images import ImageViews as ImageViews
@@ -25,6 +26,7 @@ from holdfast.contrastive.images import Weak as Weak
 from holdfast.contrastive.info_min import InfoMin as InfoMin
 from holdfast.contrastive.inst_disc import InstDisc as InstDisc
 from holdfast.contrastive.lars import LARS as LARS
+from holdfast.contrastive.linear_svm import voc_precision as voc_precision
 from holdfast.contrastive.local_agg import LocalAgg as LocalAgg
 from holdfast.contrastive.mixco import MixCo as MixCo
 from holdfast.contrastive.mixup import MomentumMixup as MomentumMixup

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.trees import TrainedTrees
+from holdfast.nets.mean import all_of, weights_of_each
 
 AT_ONCE = 2**21
 """Rows times trees that are walked through at a time: the memory it takes is bounded."""
@@ -172,19 +173,18 @@ def without_trees(net: nn.Module) -> nn.Module:
 
 
 def as_they_were(net: nn.Module, weights: Mapping[str, Tensor]) -> nn.Module:
-    """A network with the weights of a saved one, joined by trees where those were.
+    """A network with the weights of a saved one, joined by trees, or by others of its kind, where those were.
 
     >>> net = nn.Linear(2, 1)
     >>> as_they_were(net, nn.Linear(2, 1).state_dict()) is net
     True
     """
-    trees = trees_among(weights)
-    net.load_state_dict(network_weights(weights))
-    return net if trees is None else WithTrees(net, trees)
+    trees, whole = trees_among(weights), all_of(net, weights_of_each(network_weights(weights)))
+    return whole if trees is None else WithTrees(whole, trees)
 
 
 def network_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of the network alone, under its own names."""
+    """The weights of what predicts without trees, under its own names."""
     if not _joined(weights):
         return dict(weights)
     return {name.removeprefix(NETWORK): value for name, value in weights.items() if name.startswith(NETWORK)}

@@ -15,7 +15,7 @@ from holdfast.issues.noise import NORMAL, WrongLabels
 from holdfast.review.agreement import agreements
 from holdfast.review.answers import columns_of
 from holdfast.review.export import corrected
-from holdfast.review.order import Order, ordered
+from holdfast.review.order import Order
 from holdfast.review.queue import ReviewQueue
 from holdfast.run import Run
 from holdfast.spreadsheet import write_csv
@@ -41,7 +41,7 @@ def refit_command(folder: Path, config: RunConfig) -> str:
 
 def _following(folder: Path) -> Path:
     """A folder beside a run for the next one, which is not there yet."""
-    folder = folder.absolute()
+    folder = folder if folder.name not in ("", "..") else folder.absolute()
     found = re.fullmatch(r"(.*?)-(\d+)", folder.name)
     name, number = (found[1], int(found[2])) if found else (folder.name, 1)
     while (beside := folder.with_name(f"{name}-{(number := number + 1)}")).exists():
@@ -121,7 +121,7 @@ def sampled(queue: ReviewQueue) -> dict[str, float] | None:
     unsure or divided are left out.
     """
     standing = queue.standing
-    order = ordered(Order.sample, queue.trust, queue.suspects, np.zeros(0), np.zeros(0))
+    order = queue.ordered(Order.sample)
     open_rows = np.flatnonzero(~standing.decided[order])
     rows = order[: int(open_rows[0])] if len(open_rows) else order
     judged = rows[standing.reviewed[rows]]

@@ -26,10 +26,11 @@ class Order(StrEnum):
     by_class = "class"
     """By given class, or given value, and in each the least trusted first."""
     sample = "sample"
-    """A random sample of all rows, doubtful or not, from which the share of wrong labels can be read off."""
+    """A random sample of all rows, doubtful or not, from which the share of wrong labels can be read off; those apart
+    that were reviewed before the run."""
 
 
-def ordered(order: Order, trust: Array, suspects: Array, crowd: Array, given: Array) -> Array:
+def ordered(order: Order, trust: Array, suspects: Array, crowd: Array, given: Array, unsettled: Array) -> Array:
     """Rows in the order in which to ask about them.
 
     Parameters
@@ -37,9 +38,10 @@ def ordered(order: Order, trust: Array, suspects: Array, crowd: Array, given: Ar
     trust, given: (N,) of all rows; the given label as a number.
     suspects: (M,) rows that are doubtful.
     crowd: (M,) how crowded each of them stands.
+    unsettled: rows that nobody had reviewed before the run.
     """
     if order is Order.sample:
-        return np.random.default_rng(0).permutation(len(trust))
+        return np.random.default_rng(0).permutation(unsettled)
     if order is Order.trust:
         key = np.argsort(trust[suspects], kind="stable")
     elif order is Order.by_class:

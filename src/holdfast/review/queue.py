@@ -17,6 +17,7 @@ from torch import Tensor
 
 from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
+from holdfast.issues.find import REVIEWED
 from holdfast.review.agreement import Pace
 from holdfast.review.assign import Assignments
 from holdfast.review.calibrate import Tally
@@ -108,6 +109,7 @@ class ReviewQueue:
         self.shown = Shown(table, classes, unit, display, likely, unseen)
         self.trust: Array = table["trust"].to_numpy(dtype=float)
         self.suspects: Array = np.flatnonzero(self.trust < DOUBTFUL)
+        self._unsettled = np.flatnonzero(table["why"].to_numpy() != REVIEWED)
         self._crowd = np.zeros(len(self.suspects))
         if unit is not None and len(self.suspects):
             self._crowd = crowding(unit, self.suspects)
@@ -145,7 +147,7 @@ class ReviewQueue:
         if key in self._views:
             self._views.move_to_end(key)
             return self._views[key]
-        rows = self._ordered(wanted.order)
+        rows = self.ordered(wanted.order)
         trust = self.trust[rows]
         mask: Array = (trust >= wanted.low) & (trust <= wanted.high)
         for which, name in (("given", wanted.given), ("suggested", wanted.suggested)):
@@ -157,9 +159,10 @@ class ReviewQueue:
             self._grids.pop(gone, None)
         return view
 
-    def _ordered(self, order: Order) -> Array:
+    def ordered(self, order: Order) -> Array:
+        """Rows in the order in which they are asked about."""
         if order not in self._orders:
-            self._orders[order] = ordered(order, self.trust, self.suspects, self._crowd, self._sort_by)
+            self._orders[order] = ordered(order, self.trust, self.suspects, self._crowd, self._sort_by, self._unsettled)
         return self._orders[order]
 
     def next(self, reviewer: str, wanted: Filter, beyond: int | None = None, back: bool = False) -> int | None:

@@ -120,6 +120,7 @@ function render(before) {
   at("cells").replaceChildren(drawn.holder);
   at("words-of-all").hidden = !group.items.some(marked);
   at("columns-apart").hidden = drawn.holder.tagName !== "TABLE";
+  scrollTo(0, 0);
   mark();
   say(`${before}${nodes.length} rows, ${at("pair").textContent}, all selected.`);
 }

@@ -2,11 +2,16 @@
 
 import importlib
 import re
+import shlex
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+from holdfast.contrastive import CONTRASTIVE, Contrastive
+from holdfast.registry import lookup
 
 ROOT = Path(__file__).parents[2]
 PAPERS = ("crust", "prl", "early", "sane")
@@ -38,6 +43,14 @@ def test_no_line_is_empty_and_every_file_is_there(papers, paper):
             assert re.search(rf"\b(def|class) {name}\b", text), f"{path} has no {name}"
         for name in re.findall(r"(?:tests|benchmarks)/[\w/.]+", line.command):
             assert (ROOT / name.rstrip(".")).exists(), line
+
+
+def test_what_is_said_of_imagenet_can_be_asked_for(papers):
+    for words in papers.NAMES.values():
+        name, *rest = shlex.split(words)
+        settings = [value for key, value in pairwise(rest) if key == "--set"]
+        assert isinstance(lookup("method", name, CONTRASTIVE, settings)(), Contrastive)
+        assert {word for word in rest if word.startswith("--")} <= {"--set", "--lars", "--lr"}
 
 
 def numbered(items, word):

@@ -4,14 +4,15 @@ MNIST with the 784-256-10 network on all images, and both CIFAR with the 4-layer
 takes a drop rate is given the true noise rate, as in the paper. Test accuracy in per cent, the mean of the last epochs
 (ten, or as many as had the full drop rate). Table 3 gives Co-PRL(L) a rate that is too high or too low; "auto"
 estimates it. The last part compares Co-PRL(L) and Co-teaching without BatchNorm. The last line is one JSON object: how
-far PRL(L) is ahead of SPL and Co-PRL(L) ahead of Co-teaching at each pairflip rate on MNIST. The published scale is the recipe of
-Co-teaching (protocol.HanAdam), with both CIFAR; "bootstrap" is the hard kind with 0.8 of the given label.
+far PRL(L) is ahead of SPL and Co-PRL(L) ahead of Co-teaching at each pairflip rate on MNIST. The published scale is
+the recipe of Co-teaching (protocol.HanAdam), with both CIFAR; "bootstrap" is the hard kind with 0.8 of the given label.
 
-    python benchmarks/prl_classification.py --data FOLDER             both data sets, one seed
+    python benchmarks/prl_classification.py --data FOLDER             all data sets, one seed
     python benchmarks/prl_classification.py --data FOLDER --quick     MNIST, pairflip 45 %, five methods
     python benchmarks/prl_classification.py --data FOLDER --paper     both CIFAR, nine layers, 200 epochs, three seeds
 
-``--minutes`` starts no further run after so many minutes; the next call goes on from there.
+``--minutes`` starts no further run after so many minutes; the next call goes on from there; ``--only`` names
+one data set.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def test_values_are_written_as_people_write_them():
     made = lookup("method", "crust", METHODS, ["weighted=false", "fraction=[0.2, 0.5]", "select=central"])()
     assert (made.weighted, made.fraction, made.select) == (False, [0.2, 0.5], "central")
     assert lookup("method", "forward", METHODS, ["quantile=none"])().quantile is None
-    with pytest.raises(HoldfastError, match=r"second-opinion has no setting 'rate' \(it has none\)"):
-        lookup("method", "second-opinion", METHODS, ["rate=0.2"])
+    with pytest.raises(HoldfastError, match=r"standard has no setting 'rate' \(it has none\)"):
+        lookup("method", "standard", METHODS, ["rate=0.2"])
 
 
 def test_methods_lists_settings_in_eighty_columns():
@@ -83,7 +83,8 @@ def test_methods_lists_settings_in_eighty_columns():
         assert words in text
     assert "patience" in run("methods", "distance")
     assert "exact" in run("methods", "symmetric")
-    assert "has no settings" in run("methods", "second-opinion")
+    assert "lightgbm" in run("methods", "second-opinion")
+    assert "has no settings" in run("methods", "standard")
     assert "did you mean crust?" in run("methods", "crst", ok=False)
 
 

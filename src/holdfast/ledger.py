@@ -5,14 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from holdfast.functional.few import floor_of
-from holdfast.kept import KEPT, Kept, numbers_of, packed
+from holdfast.functional.few import Summed
+from holdfast.kept import packed
 from holdfast.noise_model import noise_model
 from holdfast.ranks import get_ranks
 from holdfast.task import Task
 from holdfast.types import Batch, Plan, Step
 
 SUMS = ("trust", "loss", "margin", "gradient")
+WAITING, NUMBERS = 8192, 1 << 21
+"""Rows, and numbers, that wait at most until they are worked through together."""
 STATE = (
     "seen", "trained", "selected", "against", "changed", "expected", "expected_class", "sums", "prediction",
     "probability",
@@ -40,13 +42,14 @@ class Ledger:
     prediction, probability: of the last output; regression has no probability.
     """
 
-    def __init__(self, y: Tensor, task: Task, *, weight: Tensor | None = None, buffer: int = 8192) -> None:
+    def __init__(self, y: Tensor, task: Task, *, weight: Tensor | None = None, buffer: int | None = None) -> None:
         n = len(y)
+        width = task.outputs if y.dim() == 1 else y.shape[1]
         self._weight = None if weight is None else weight.to(y.device)
         self._y = y
         self._task = task
         self._model = noise_model(task)
-        self._buffer = buffer
+        self._buffer = min(WAITING, max(1, NUMBERS // max(1, width))) if buffer is None else buffer
         self._waiting: list[tuple[Tensor, Tensor]] = []
         self._rows = 0
         self._ranks = get_ranks()
@@ -55,17 +58,14 @@ class Ledger:
         self.selected = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.against = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.changed = torch.zeros(n, dtype=torch.int64, device=y.device)
-        width = task.outputs if y.dim() == 1 else y.shape[1]
-        self.expected = torch.zeros(n, width, device=y.device)
-        self.expected_class = torch.zeros(0)
-        if task.metric == "accuracy" and width > KEPT:
-            self.expected = torch.zeros(n, KEPT)
-            self.expected_class = y.cpu().to(numbers_of(width))[:, None].repeat(1, KEPT)
+        self._summed = Summed(y, width)
+        self.expected, self.expected_class = self._summed.value, self._summed.number
         self.sums = torch.zeros(n, len(SUMS), dtype=torch.float64, device=y.device)
         shape = (n,) if task.metric == "accuracy" else (n, width)
         kind = torch.int64 if task.metric == "accuracy" else torch.float32
         self.prediction = torch.zeros(shape, dtype=kind, device=y.device)
         self.probability = torch.full((n,), torch.nan, device=y.device)
+        self._places = torch.zeros(n, dtype=torch.int32, device=y.device)
         self._trust: list[tuple[Tensor, Tensor]] = []
         self._kept: Tensor | None = None
 
@@ -115,21 +115,19 @@ class Ledger:
         self.seen.index_add_(0, index, torch.ones_like(index))
         values = torch.stack([seen.loss, seen.margin, seen.gradient], dim=1)
         self.sums[:, 1:].index_add_(0, index, values.double())
-        self.against.index_add_(0, index, (~self._model.agrees(seen.expected, y)).long())
-        if len(self.expected_class):
-            from holdfast.functional.few_loops import add_outputs  # numba takes a while to import
-
-            rows, outputs = index.cpu().numpy(), seen.expected.cpu().contiguous().numpy()
-            floor = floor_of(self._task.outputs)
-            add_outputs(rows, outputs, floor, self.expected.numpy(), self.expected_class.numpy())
-        else:
-            self.expected.index_add_(0, index, seen.expected)
+        against = seen.prediction != y if classes else ~self._model.agrees(seen.expected, y)
+        self.against.index_add_(0, index, against.long())
+        self._summed.add(index, seen.expected)
         self.prediction[index] = seen.prediction
         if classes:
             self.probability[index] = seen.expected.amax(1)
 
     def _count_changes(self, index: Tensor, prediction: Tensor) -> None:
         """Compare each prediction with the one before it, which may wait in the same buffer."""
+        if self._come_once(index):  # as all do that an epoch trains on once: nothing to sort
+            known = self.seen[index] > 0
+            self.changed.index_add_(0, index, ((prediction != self.prediction[index]) & known).long())
+            return
         order = index.argsort(stable=True)
         rows, now = index[order], prediction[order]
         first = torch.ones_like(rows, dtype=torch.bool)
@@ -137,6 +135,12 @@ class Ledger:
         before = torch.where(first, self.prediction[rows], now.roll(1))
         known = ~first | (self.seen[rows] > 0)
         self.changed.index_add_(0, rows, ((now != before) & known).long())
+
+    def _come_once(self, index: Tensor) -> bool:
+        """Whether no row comes twice: each finds its own number again."""
+        numbers = torch.arange(len(index), dtype=self._places.dtype, device=index.device)
+        self._places[index] = numbers
+        return torch.equal(self._places[index], numbers)
 
     def agreement(self) -> float:
         """How well the last predictions meet the given labels, over the rows that were seen."""
@@ -156,17 +160,12 @@ class Ledger:
             "selected": self.selected,
             "against": self.against,
             "changed": self.changed,
-            **self._expectation(seen.float()),
+            **packed({"expected": self._summed.mean(seen.float()[:, None])}),
             "given": self._y,
             **{name: value.float() for name, value in means.items()},
             "prediction": self.prediction,
             "probability": self.probability,
         }
-
-    def _expectation(self, seen: Tensor) -> dict[str, Tensor]:
-        mean = self.expected / seen[:, None].to(self.expected.device)
-        few = Kept(mean, self.expected_class, self._task.outputs) if len(self.expected_class) else mean
-        return packed({"expected": few})
 
     def state_dict(self) -> dict[str, Tensor]:
         self.flush()

@@ -120,7 +120,8 @@ class Classification(Task):
         margin = columns.gather(0, label)[0] - columns.scatter(0, label, -torch.inf).amax(0)
         residual = expected.scatter_add(0, label, -torch.ones_like(expected[:1]))
         gradient = residual.square().sum(0).sqrt()
-        return Seen(expected.t().contiguous(), self.predict(output), -logs.gather(0, label)[0], margin, gradient)
+        prediction = columns.max(0).indices  # in half of the time of argmax, and the first of equal ones as well
+        return Seen(expected.t().contiguous(), prediction, -logs.gather(0, label)[0], margin, gradient)
 
     def score(self, predicted: Tensor, y: Tensor) -> float:
         return float((predicted == y).double().mean())

@@ -26,6 +26,17 @@ def test_weighted_mean_and_nothing_to_weigh():
     assert values.grad.tolist() == [0, 0, 0]
 
 
+def test_a_weighted_mean_is_in_the_finer_of_both_precisions():
+    values, weight = torch.rand(64), torch.rand(64)
+    exact = float((values.double() * weight.double()).sum() / weight.double().sum())
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # which would take a matrix product in half precision
+        assert weighted_mean(values, weight).item() == pytest.approx(exact, rel=1e-6)
+    fine = weighted_mean(values.double(), weight)
+    assert fine.dtype == torch.float64
+    assert fine.item() == pytest.approx(exact, rel=1e-12)
+    assert weighted_mean(values.bfloat16(), weight).dtype == torch.float32
+
+
 @pytest.mark.parametrize(
     ("rate", "size", "kept"), [(0.9, 10, 1), (0.8, 5, 1), (0.25, 4, 3), (0.5, 4, 2), (0, 7, 7), (1, 7, 1)]
 )

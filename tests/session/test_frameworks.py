@@ -1,5 +1,7 @@
 """The example of each framework, with the real one: killed or not, in one process or two, it ends as ``fit`` does."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from framework_support import assert_like_fit, assert_same, die_at, example, in_two, killed, weights
@@ -37,6 +39,10 @@ class OneTensor(nn.Module):
 
     def forward(self, x):
         return self.model(x).logits
+
+
+def test_it_is_under_60_lines(framework):
+    assert len(Path(framework.__file__).read_text().splitlines()) < 60
 
 
 def settled(made):

@@ -20,8 +20,11 @@ def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
     Shape: values (B,), weight (B,) -> ().
     """
     ranks = get_ranks()
-    total = ranks.total(weight.sum())
-    mean = (values * weight).sum() / torch.where(total > 0, total, 1)
+    kind = torch.promote_types(values.dtype, weight.dtype)
+    weight = weight.to(kind)
+    total = ranks.total(weight.sum()).clamp_min(torch.finfo(kind).tiny)  # nothing of nothing is nothing
+    # One product, of which the loss is a link less than of a sum and a quotient: this runs at every step.
+    mean = torch.dot(values.to(kind), weight / total)
     return mean if ranks.count == 1 else mean * ranks.count
 
 

@@ -39,9 +39,10 @@ lint: install
 types: install
 	$(BIN)/mypy
 
-# One thread a process: two workers with two OpenMP threads each wait for one another on two cores.
+# One thread a process: two workers with two OpenMP threads each wait for one another on two cores. A file goes to one of
+# them whole, so that what its tests share is made once.
 unit: install
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 test-slow: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow

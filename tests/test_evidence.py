@@ -207,7 +207,7 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize("moment", ["asking", "training"])
+@pytest.mark.parametrize("moment", ["asking", pytest.param("training", marks=pytest.mark.slow)])
 def test_a_run_that_was_stopped_ends_the_same(tmp_path, moment):
     rows = clusters(300)
 

@@ -34,12 +34,12 @@ def table(path: Path, rows: int = 40) -> Path:
     ("options", "words"),
     [
         (["--out", "/dev/null/run"], "/dev/null"),
-        (["--device", "cuda", "--out", "run"], "--device"),
         (["--label", "[/red]", "--out", "run"], "no column '[/red]'"),
-        (["--label", "[bold]", "--out", "run"], "no column '[bold]'"),
-        (["--device", "abacus", "--out", "run"], "--device abacus"),
-        (["--precision", "half", "--out", "run"], "--precision half"),
         (["--seed", "99999999999999999999", "--out", "run"], "--seed"),
+        pytest.param(["--device", "cuda", "--out", "run"], "--device", marks=pytest.mark.slow),
+        pytest.param(["--label", "[bold]", "--out", "run"], "no column '[bold]'", marks=pytest.mark.slow),
+        pytest.param(["--device", "abacus", "--out", "run"], "--device abacus", marks=pytest.mark.slow),
+        pytest.param(["--precision", "half", "--out", "run"], "--precision half", marks=pytest.mark.slow),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, options, words):

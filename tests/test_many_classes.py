@@ -1,18 +1,22 @@
 """Training on more classes than are kept of each row: few of them stand for all, everywhere."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
+from torch.optim import Adam
 
 from holdfast import Method, Rows, fit
 from holdfast.adapters.class_weights import ClassWeights
 from holdfast.feed import Feed
-from holdfast.kept import KEPT, Kept, mixed, written_out
+from holdfast.kept import KEPT, Kept, mixed, unpacked, written_out
 from holdfast.methods import SecondOpinion
 from holdfast.reviewed import ReviewedLabels
 from holdfast.types import Plan
 
 CLASSES = KEPT + 8
+FAST = partial(Adam, lr=0.02)
 
 
 def blobs(count=400):
@@ -28,7 +32,7 @@ def trained(rows, epochs=3, **changed):
     torch.manual_seed(1)
     method = SecondOpinion()
     net = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, CLASSES))
-    return fit(rows, method, net, epochs=epochs, batch_size=50, device="cpu", **changed), method
+    return fit(rows, method, net, epochs=epochs, batch_size=50, optimizer=FAST, device="cpu", **changed), method
 
 
 class Stopped(Exception):
@@ -53,6 +57,17 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(tmp_path):
         torch.testing.assert_close(again._ledger[name], values, rtol=0, atol=0, equal_nan=True)
     for one, other in zip(again.net.parameters(), whole.net.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.slow
+def test_two_processes_see_of_many_classes_what_one_sees():
+    rows = blobs()
+    one, two = (trained(rows, devices=devices)[0] for devices in (1, 2))
+    for name in ("seen", "prediction", "changed"):
+        assert (one._ledger[name] == two._ledger[name]).float().mean() > 0.99
+    alone, shared = (unpacked(run._ledger, CLASSES)["expected"] for run in (one, two))
+    assert (written_out(alone) - written_out(shared)).abs().sum(1).mean() < 0.05
+    torch.testing.assert_close(alone.of(rows.y), shared.of(rows.y), rtol=0, atol=2e-3)
 
 
 class Towards(Method):

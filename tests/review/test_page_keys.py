@@ -95,6 +95,30 @@ def test_a_stroke_over_many_rows_is_undone_at_once(page):
     assert page.locator("#cells .cell").count() == many
 
 
+def test_what_was_taken_out_is_asked_about_next_and_kept_by_enter(page, digits_alike):
+    before = decided(page)
+    page.keyboard.press("g")
+    page.wait_for_selector("#grid:not([hidden])")
+    cells, many = "#cells .cell img", page.locator("#cells .cell").count()
+    taken = [int(page.get_attribute(f"{cells} >> nth={k}", "src").split("/")[2].partition("?")[0]) for k in (0, 1)]
+    for key in ("Space", "ArrowRight", "Space", "s"):
+        page.keyboard.press(key)
+    page.wait_for_selector("#taken-out:not([hidden])")
+    assert decided(page) == before + many - 2
+    assert page.locator(cells).count() == 2
+    page.keyboard.press("Enter")
+    until(page, lambda: decided(page) == before + many)
+    assert page.is_hidden("#taken-out")
+    assert [said(page, digits_alike, row)["Ada"] for row in taken] == ["keep", "keep"]
+    page.keyboard.press("z")
+    until(page, lambda: decided(page) == before + many - 2)
+    assert page.is_visible("#taken-out"), "Enter would keep them again"
+    page.keyboard.press("z")
+    until(page, lambda: decided(page) == before)
+    assert page.is_hidden("#taken-out")
+    assert page.locator(cells).count() == many
+
+
 def test_nothing_selected_decides_nothing(page):
     before = decided(page)
     page.keyboard.press("g")

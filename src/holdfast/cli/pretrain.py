@@ -76,7 +76,8 @@ def pretrain(
     run = train(
         rows, make(), net, epochs=epochs, batch_size=min(batch_size, len(rows)),
         optimizer=partial(LARS, lr=lr) if lars else partial(sgd, rate=lr), watch=probe, seed=seed, device=device,
-        devices=devices, strategy=strategy, precision=precision, out=out, resume=resume, progress=o.progress_bar(method, quiet),
+        devices=devices, strategy=strategy, precision=precision, out=out, resume=resume,
+        progress=o.progress_bar(method, quiet),
     )  # fmt: skip
     if "knn" in run.history and run.history["knn"].notna().any():
         seen = run.history["knn"].dropna()

@@ -52,8 +52,12 @@ class Summed:
             self.value = torch.zeros(len(y), KEPT)
             self.number = y.cpu().to(numbers_of(width))[:, None].repeat(1, KEPT)
 
-    def add(self, index: Tensor, expected: Tensor) -> None:
+    def add(self, index: Tensor, expected: Probabilities) -> None:
         """Shape: index (M,) rows, expected (M, q)."""
+        if isinstance(expected, Kept):
+            for part in blocks_of(*expected.shape):
+                self.add(index[part], expected[part])
+            return
         if not len(self.number):
             self.value.index_add_(0, index, expected)
             return

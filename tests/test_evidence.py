@@ -132,7 +132,9 @@ def test_where_folds_ended_too_early_the_training_itself_judges(tmp_path, rate, 
     assert len(run.issue_table()) == 800
 
 
-@pytest.mark.parametrize(("rate", "gain", "least"), [(0.1, -0.01, 0.7), (0.4, 0.02, 0.85)])
+@pytest.mark.parametrize(
+    ("rate", "gain", "least"), [pytest.param(0.1, -0.01, 0.7, marks=pytest.mark.slow), (0.4, 0.02, 0.85)]
+)
 def test_the_default_finds_wrong_labels_and_learns_the_right_ones(rate, gain, least):
     rows = clusters(1600, rate)
     test = clusters(1600, 0.0)

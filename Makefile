@@ -39,9 +39,10 @@ lint: install
 types: install
 	$(BIN)/mypy
 
-# One thread a process: two workers with two OpenMP threads each wait for one another on two cores.
+# One thread a process: two workers with two OpenMP threads each wait for one another on two cores. A file goes to one of
+# them whole, so that what its tests share is made once.
 unit: install
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 test-slow: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow
@@ -82,9 +83,9 @@ chaos: install
 	.venv-tools/bin/pip install --quiet --disable-pip-version-check uv pip-audit
 	@touch $@
 
-# torch stays as it is pinned: its older builds bring gigabytes of CUDA with them. LOWEST_TORCH names another.
-LOWEST_TORCH ?= $(shell grep '^torch==' constraints.txt)
-test-lowest: .venv-tools/ready
+# torch stays as it is installed, to the letter: other builds bring gigabytes of CUDA with them. LOWEST_TORCH names another.
+LOWEST_TORCH ?= torch==$(shell $(BIN)/python -c "from importlib.metadata import version; print(version('torch'))")
+test-lowest: install .venv-tools/ready
 	echo "$(LOWEST_TORCH)" > .venv-tools/torch.txt
 	.venv-tools/bin/uv pip compile --quiet pyproject.toml --extra review --extra excel --resolution lowest-direct \
 		--python-version 3.11 --no-build --override .venv-tools/torch.txt --no-header --no-annotate \
@@ -96,8 +97,9 @@ test-lowest: .venv-tools/ready
 	OMP_NUM_THREADS=1 .venv-lowest/bin/pytest -m "not slow" -W default tests/data tests/methods tests/hostile tests/stop \
 		tests/clean tests/test_cli.py tests/test_fit.py tests/test_checkpoint.py tests/test_config.py tests/test_predict.py
 
+# Strict: what could not be looked up is an error and not "no known vulnerabilities".
 audit: .venv-tools/ready
-	.venv-tools/bin/pip-audit --disable-pip --no-deps -r constraints.txt
+	.venv-tools/bin/pip-audit --strict --disable-pip --no-deps -r constraints.txt
 
 clean:
 	rm -rf .venv .venv-tools .venv-lowest build dist runs .mypy_cache .ruff_cache .pytest_cache

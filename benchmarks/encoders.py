@@ -2,26 +2,30 @@
 
     python benchmarks/encoders.py --rows 256
 
-For texts and for images: ``kept`` is the whole way from the row to the file in the cache, ``forward`` the network alone
-on batches that are ready, and ``plain`` the model as its own package runs it: float32, batches of 32 in the order of
-the rows. Each is the median of several turns; ``kept_share`` is what the whole way keeps of the speed of the bare
-network. ``start_seconds`` is what a process pays once, however many rows there are: a digest of the weights. The last
-line is one JSON object.
+For texts, for images in memory and for photographs in files (JPEG, 640 by 480): ``kept`` is the whole way from the row
+to the file in the cache, ``forward`` the network alone on batches that are ready, and ``plain`` the model as its own
+package runs it: float32, batches of 32 in the order of the rows. Each is the median of several turns; ``kept_share`` is
+what the whole way keeps of the speed of the bare network. ``start_seconds`` is what a process pays once, however many
+rows there are: a digest of the weights. The last line is one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import protocol
 import torch
+from PIL import Image
 
 from holdfast.data.encode import items
+from holdfast.data.images import Pictures
 from holdfast.encoders import Encoder, encoder_named
 from holdfast.encoders.cache import Items, features, texts
 
@@ -70,6 +74,19 @@ def measure(encoder: Encoder, given: Items, plain: Callable[[Sequence[int]], obj
     }
 
 
+def photographs(count: int, name: str, side: int) -> Items:
+    """Soft shapes under a little noise, as large as photographs are: about 70 kB each."""
+    draw, found = np.random.default_rng(0), list[bytes]()
+    for _ in range(count):
+        shapes = Image.fromarray(draw.integers(0, 256, (30, 40, 3), dtype=np.uint8)).resize((640, 480))
+        noisy = np.asarray(shapes).astype(int) + draw.integers(-3, 4, (480, 640, 3))
+        file = io.BytesIO()
+        Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(file, "JPEG", quality=90)
+        found.append(file.getvalue())
+    recipe = {"kind": "image", "size": [192, 256], "channels": 3, "encoder": {"name": name}}
+    return items(Pictures(found, recipe), recipe, side)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=256, help="texts and images")
@@ -96,6 +113,10 @@ def main() -> None:
     network.load_state_dict(torch.load(lite0.weights[0], weights_only=True))
     found[lite0.name] = measure(
         lite0, items(pixels, {}), lambda rows: network.extract_features(lite0.prepare(pixels[rows]).contiguous())
+    )
+    files = photographs(options.rows, lite0.name, options.side)
+    found["photographs"] = measure(
+        lite0, files, lambda rows: network.extract_features(lite0.prepare(files.load(rows)).contiguous())
     )
     protocol.close(found)
 

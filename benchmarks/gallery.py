@@ -153,49 +153,47 @@ def markdown(head: Sequence[str], cells: Sequence[Sequence[Any]]) -> str:
 
 PAGE = """# Gallery
 
-The ten least trusted labels in each of five sets that everybody uses, as they were published: nothing was changed, and
-nothing picked by hand. `python benchmarks/gallery.py` finds them and makes this page.
+These are the ten labels with the lowest trust in each of five well-known data sets. The data is as it was published.
+Nothing was changed, and nothing was picked by hand: `python benchmarks/gallery.py` finds the labels and makes this page.
 
-Not every one is wrong. Some are right and only unusual, some are pictures that nobody could name. That is what the top
-of such a list looks like, and why there is a [page to settle them](review.md).
+Not every one of them is wrong. Some are right but unusual, and some pictures nobody could name. The top of such a list
+always looks like this. That is why there is a [page to review them](review.md).
 
 ## CIFAR-10
 
 ![ten test images of CIFAR-10 with the published label and what people say](gallery_cifar10.png)
 
-Test images, judged by the fifty people a picture who named them again for CIFAR-10H; below each their commonest
-answer, and how many gave it. `holdfast.find_label_issues(labels, shares)` flags {cifar10}. Its last ones are pictures
-on which people differ, and the published label is not their choice.
+For CIFAR-10H, about fifty people named each test image again, and their answers judge the published labels here. Below
+each picture you see the most common answer and how many people gave it. `holdfast.find_label_issues(labels, shares)`
+flags {cifar10}. The last few are pictures that people disagree about, but most of them do not choose the published label.
 
 ## MNIST
 
 ![ten test digits of MNIST with the published label and the suggested one](gallery_mnist.png)
 
-The 10,000 test digits, judged by small networks and by their neighbours, each digit by those that had not seen
-its label. {mnist} are flagged. MNIST was made with care: what is left are digits that hardly look like
-themselves.
+The 10,000 test digits, judged by small networks and by similar digits. No digit was judged by a network that had seen its
+label. {mnist} are flagged. MNIST was made with care, so what is left are digits that are hard to recognise.
 
 ## Fashion-MNIST
 
 ![ten test images of Fashion-MNIST with the published label and the suggested one](gallery_fashion.png)
 
-The same of its 10,000 test images. {fashion} are flagged. A T-shirt that is called a dress, a dress that is called a
-T-shirt, an ankle boot among the sneakers: here the labels are wrong.
+The 10,000 test images, judged in the same way. {fashion} are flagged. A T-shirt labelled as a dress, a dress labelled as
+a T-shirt, an ankle boot among the sneakers: these labels are wrong.
 
 ## AG news
 
 {news_table}
 
-The test items, read by MiniLM and by their words. {news} are flagged. The label is the section that the item appeared
-in, and many a company is a matter of business and of technology.
+The test items, judged by MiniLM and by the words they contain. {news} are flagged. The label is the section in which the
+item appeared, and news about a technology company may fit two sections.
 
 ## Adult
 
 {adult_table}
 
-Rows of the training part; {adult} are flagged. Nobody can look up whether these people earned more than
-50,000 dollars. But a man of 22 who cleans for a living hardly did, and one with 41,310 of capital gains hardly did
-not.
+Rows of the training part. {adult} are flagged. Nobody can look up whether these people earned more than 50,000 dollars.
+But a 22-year-old who cleans for a living probably did not, and somebody with capital gains of 41,310 dollars probably did.
 
 News: AG's corpus. Adult: Becker and Kohavi, UCI, CC BY 4.0. CIFAR-10: Krizhevsky 2009; CIFAR-10H: Peterson et al.
 2019. MNIST: LeCun et al. 1998. Fashion-MNIST: Xiao et al. 2017.

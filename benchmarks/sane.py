@@ -53,7 +53,7 @@ from holdfast.contrastive import (
 from holdfast.contrastive.pretrain import sgd
 from holdfast.feed import PadCropFlip
 from holdfast.files import write_text
-from holdfast.methods import EMARefinement
+from holdfast.methods import EMARefinement, SecondOpinion
 from holdfast.nets import build, load_body
 from holdfast.plots import COLOURS, save, tidy
 
@@ -88,6 +88,8 @@ TABLE6 = {
     ("mixup", True): 93.3,
     ("momentum-mixup", True): 94.8,
 }
+ROBUST: dict[str, Callable[[], Method]] = {"standard": Method, "second-opinion": SecondOpinion}
+"""Methods that start from scratch and from SANE: ordinary training and the default."""
 PEERS = ("simclr", "byol", "i-mix", "co2", "clsa", "dacl")
 PUBLISHED4 = {"p": "93.7", "q": "94.6", "momentum-mixup": "94.5", "p+q": "94.8", "p+mix": "95.2", "q+mix": "95.2"}
 PUBLISHED4 |= {"sane": "95.9"}
@@ -121,15 +123,18 @@ class Scale(NamedTuple):
     tested: int
     least: float = 0.2
     """The least fraction of an image in a view: half a shoe on an empty background looks much like a bag."""
+    blur: float = 0.5
+    """The share of weak views that are blurred; published code blurs none of CIFAR-10."""
 
 
 SCALES = {
     "fashion": Scale("fashion_mnist", 5_000, 24, "cnn4-slim", 128, 0.06, 2048, 0.99, 100, 10_000, 0.4),
     "cifar": Scale("cifar10", 5_000, 24, "cnn4-slim", 128, 0.06, 2048, 0.99, 100, 10_000),
     "bridge": Scale("cifar10", 10_000, 24, "cnn4-slim", 128, 0.06, 2048, 0.99, 100, 10_000),
+    "robust": Scale("cifar10", 5_000, 24, "cnn4-slim", 128, 0.06, 2048, 0.99, 100, 10_000),
     "quick": Scale("fashion_mnist", 2_000, 8, "cnn4-slim", 128, 0.06, 1024, 0.95, 30, 2_000, 0.4),
     "quick-bridge": Scale("cifar10", 2_000, 6, "cnn4-slim", 128, 0.06, 512, 0.95, 10, 1_000),
-    "paper": Scale("cifar10", 50_000, TABLE1["sane"], "resnet50", 256, 0.03, 4096, 0.999, 200, 10_000),
+    "paper": Scale("cifar10", 50_000, TABLE1["sane"], "resnet50", 256, 0.03, 4096, 0.999, 200, 10_000, blur=0.0),
 }
 
 
@@ -163,6 +168,9 @@ def trials(options: argparse.Namespace) -> Iterator[Trial]:
         yield from published_trials(options, named)
         return
     part = "fashion"
+    if set(named) & set(ROBUST):
+        yield from (t for seed in range(options.seeds or 1) for t in of("robust", named, strong=False, seed=seed))
+        return
     if named:
         yield from (trial for seed in range(options.seeds or 1) for trial in of(part, named, seed=seed))
         return
@@ -178,6 +186,7 @@ def trials(options: argparse.Namespace) -> Iterator[Trial]:
         yield from of("cifar", ("moco", "sane"), seed=seed)
     yield from of(part, [row for row in TABLE5 if row != "sane"])
     yield from of(part, PEERS)
+    yield from of("robust", ROBUST, strong=False)
     yield from of(part, ("mixup", "momentum-mixup"), strong=not options.strong)
 
 
@@ -206,12 +215,20 @@ def method_of(trial: Trial, scale: Scale) -> Contrastive:
     return make(**kept, **({"strong": True} if trial.strong else {}))
 
 
-def learn(trial: Trial, options: argparse.Namespace, method: Contrastive, rows: Rows, watch: Any) -> Run:
+def learn(
+    trial: Trial,
+    options: argparse.Namespace,
+    method: Contrastive,
+    rows: Rows,
+    watch: Any,
+    folder: Path | None = None,
+) -> Run:
     """Pre-train; the published scale leaves checkpoints to go on from."""
     scale = SCALES[trial.part]
-    folder = options.results / "sane_runs" / "-".join(map(str, trial)) if options.paper else None
+    if options.paper:
+        folder = options.results / "sane_runs" / "-".join(map(str, trial))
     return pretrain(
-        rows, method, scale.net, views=ImageViews(rows.shape[1], scale.least), epochs=trial.epochs,
+        rows, method, scale.net, views=ImageViews(rows.shape[1], scale.least, scale.blur), epochs=trial.epochs,
         batch_size=scale.batch, seed=trial.seed, watch=watch,
         optimizer=partial(sgd, rate=scale.rate), device=protocol.device(options), out=folder,
         resume=folder is not None,
@@ -222,6 +239,8 @@ def run(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
     """Pre-train and judge: accuracies in per cent, and the quality of labels as strings of numbers by epoch."""
     if trial.row == "bridge":
         return bridge(trial, options)
+    if trial.part == "robust":
+        return robust(trial, options)
     scale = SCALES[trial.part]
     rows, test = load(options, scale)
     history = pd.DataFrame()
@@ -270,6 +289,24 @@ def bridge(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
             )  # fmt: skip
             line[f"{name}_{kind}"] = round(100 * done.last, 2)
             line[f"{name}_{kind}_best"] = round(100 * done.best, 2)
+    return line
+
+
+def robust(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
+    """A method at 80 % symmetric noise from scratch and from SANE; the networks that the default asks start alike."""
+    scale = SCALES[trial.part]
+    rows, test = load(options, scale)
+    folder = options.results / "cache" / f"sane-{trial.rows}-{trial.epochs}-{trial.seed}"
+    learn(trial, options, method_of(trial._replace(row="sane"), scale), rows, None, folder)
+    noisy = corrupted(rows, "symmetric", NOISE, trial.seed)
+    line: dict[str, Any] = {"cpu_seconds": 0.0}
+    for kind, start in (("scratch", {"net": scale.net}), ("pretrained", {"pretrained": folder})):
+        done = fit(
+            noisy, ROBUST[trial.row](), test=test, epochs=trial.epochs, batch_size=128, seed=trial.seed,
+            augment=PadCropFlip(), device="cpu", **start,
+        )  # fmt: skip
+        line |= {kind: round(100 * done.last, 2), f"{kind}_best": round(100 * done.best, 2)}
+        line["cpu_seconds"] += round(float(done.history["cpu_seconds"].sum()), 1)
     return line
 
 
@@ -351,16 +388,26 @@ def published_tables(found: pd.DataFrame, epochs: int | None) -> str:
 
 
 def bridge_table(found: pd.DataFrame, part: str) -> str:
-    own = pick(found, part, "bridge")
-    if own.empty:
-        return ""
-    scale = SCALES[part]
-    text = [f"\n## From pre-training to {NOISE:.0%} symmetric noise ({scale.data}, {scale.rows:,} images)\n"]
-    text += ["| | from scratch (%) | after SANE (%) |", "|---|---|---|"]
-    for name, title in (("ema_refinement", "EMA refinement"), ("standard", "ordinary")):
-        scores = [protocol.mean_and_spread(own[f"{name}_{start}"]) for start in ("scratch", "pretrained")]
-        text.append(f"| {title} | " + " | ".join(scores) + " |")
-    return "\n".join(text) + "\n"
+    own, later = pick(found, part, "bridge"), found[found["part"] == "robust"]
+    text: list[str] = []
+
+    def head(scale: Scale) -> None:
+        text.append(f"\n## From pre-training to {NOISE:.0%} symmetric noise ({scale.data}, {scale.rows:,} images)\n")
+        text.extend(["| | from scratch (%) | after SANE (%) |", "|---|---|---|"])
+
+    def line(title: str, starts: Iterable[pd.Series[float]]) -> None:
+        text.append(f"| {title} | " + " | ".join(map(protocol.mean_and_spread, starts)) + " |")
+
+    if len(own):
+        head(SCALES[part])
+        for name, title in (("ema_refinement", "EMA refinement"), ("standard", "ordinary")):
+            line(title, (own[f"{name}_{start}"] for start in ("scratch", "pretrained")))
+    if len(later):
+        head(SCALES["robust"])
+        for name, title in (("second-opinion", "second opinion (default)"), ("standard", "ordinary")):
+            rows = later[later["row"] == name]
+            line(title, (rows[start] for start in ("scratch", "pretrained")))
+    return "\n".join([*text, ""])
 
 
 def numbers(text: Any) -> list[float]:
@@ -437,7 +484,7 @@ def parser() -> argparse.ArgumentParser:
 def main() -> None:
     options = parser().parse_args()
     torch.set_num_threads(options.threads)
-    unknown = [row for row in options.methods.split(",") if row and row not in ROWS]
+    unknown = [row for row in options.methods.split(",") if row and row not in (*ROWS, *ROBUST)]
     if unknown:
         raise SystemExit(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
     results = protocol.Results(options.results / "sane.csv", options.fresh)

@@ -280,26 +280,38 @@ def page(figures: dict[str, dict[str, Any]]) -> str:
 
 
 def picture(figures: dict[str, dict[str, Any]], path: Path) -> None:
-    """Accuracy between ordinary training and training on the true labels, and F1, by case."""
+    """Accuracy from ordinary training to training on the true labels, and F1 beside cleanlab's, by case."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 0.42 * len(figures) + 1.6), layout="constrained")
+    figure = Figure(figsize=(11, 0.42 * len(figures) + 1.8), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     names = list(figures)[::-1]
+    places = np.arange(len(names))
     for at, name in enumerate(names):
         entry = figures[name]
         left.plot([entry["ordinary"], entry["oracle"]], [at, at], color="#BBBBBB", linewidth=5, solid_capstyle="round")
-        right.barh(at, entry["f1"] or 0, color=COLOURS[0], height=0.6)
     for label, key, marker, colour in (
         ("ordinary training", "ordinary", "o", "#555555"),
         ("true labels", "oracle", "D", "#555555"),
+        ("ELR", "elr", "^", COLOURS[2]),
+        ("Co-teaching", "co-teaching", "v", COLOURS[4]),
+        ("without what cleanlab flags", "cleanlab_refit", "s", COLOURS[0]),
         ("second opinion (default)", "default", "o", COLOURS[1]),
     ):
-        left.plot([figures[n][key] for n in names], range(len(names)), marker, color=colour, label=label, linestyle="")
-    left.set(yticks=range(len(names)), yticklabels=names, xlabel="test accuracy (%), last epoch")
-    right.set(xlabel="F1 of the flagged labels", xlim=(0, 1))
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    for axis in (left, right):
+        scores = pd.Series([figures[name].get(key) for name in names], dtype=float)
+        left.plot(scores, places, marker, color=colour, label=label, linestyle="", markersize=7)
+    for shift, label, key, colour in (
+        (0.2, "second opinion (default)", "f1", COLOURS[1]),
+        (-0.2, "cleanlab, default filter", "cleanlab_default_f1", COLOURS[0]),
+    ):
+        scores = pd.Series([figures[name].get(key) for name in names], dtype=float).fillna(0)
+        right.barh(places + shift, scores, color=colour, height=0.38, label=label)
+    left.set(
+        yticks=places, yticklabels=[name.replace("_", " ") for name in names], xlabel="test accuracy (%), last epoch"
+    )
+    right.set(xlabel="F1 of the flagged labels", xlim=(0, 1), ylim=(-0.7, len(names) - 0.3))
+    for axis, columns in ((left, 2), (right, 1)):
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.07), ncols=columns, frameon=False)
         tidy(axis)
     save(figure, path)
 

@@ -11,7 +11,7 @@ import holdfast
 PACKAGE = Path(holdfast.__file__).parent
 PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
 ROOMS = [
-    "errors", "kept", "memory", "trusted", "own_code", "json_kinds", "types", "version", "ranks", "files",
+    "errors", "kept", "memory", "trusted", "own_code", "json_kinds", "digits", "types", "version", "ranks", "files",
     "spreadsheet", "progress", "configurable", "settings", "registry", "trackers", "launch", "executors",
     "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
     "usual", "method", "stack", "methods", "losses", "stop", "reviewed", "evidence", "forecast",

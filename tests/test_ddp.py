@@ -99,12 +99,16 @@ def central():
         # 240 rows in batches of 49: parts of 25 and 24 rows, and a short last batch.
         (Method, {"batch_size": 49}),
         (lambda: EMARefinement(warmup=1), {}),
-        (central, {"rows": many_blobs(3600), "batch_size": 400}),
+        pytest.param(central, {"rows": many_blobs(3600), "batch_size": 400}, marks=pytest.mark.slow),
         (lambda: Crust(warmup=1, bins=3), {"rows": "line", "optimizer": SGD}),
-        (Twins, {"batch_size": 49}),
-        (Tempered, {"optimizer": SGD}),
-        (SmallLoss, {"batch_size": 49}),
-        (lambda: EMARefinement(warmup=1), {"epochs": 12, "stop": NoisyValidationStop(0.2, patience=1)}),
+        pytest.param(Twins, {"batch_size": 49}, marks=pytest.mark.slow),
+        pytest.param(Tempered, {"optimizer": SGD}, marks=pytest.mark.slow),
+        pytest.param(SmallLoss, {"batch_size": 49}, marks=pytest.mark.slow),
+        pytest.param(
+            lambda: EMARefinement(warmup=1),
+            {"epochs": 12, "stop": NoisyValidationStop(0.2, patience=1)},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=[
         "ordinary",
@@ -346,7 +350,7 @@ class Fails(Method):
     [
         ("killed", 0, Died, r"process 1 of 2 was killed \(SIGKILL.* checkpoint of epoch [12] is whole \(.*last.safet"),
         ("exit", 1, Died, r"process 2 of 2 ended with exit code 7; the checkpoint of epoch [12] is whole"),
-        ("raise", 1, ZeroDivisionError, "a mistake of the method"),
+        pytest.param("raise", 1, ZeroDivisionError, "a mistake of the method", marks=pytest.mark.slow),
     ],
 )
 def test_a_process_that_fails_ends_the_run_soon(blobs, tmp_path, how, rank, error, message):

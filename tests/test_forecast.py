@@ -37,6 +37,14 @@ def test_networks_of_the_folds_are_counted():
     assert told(evidence=True).memory > told().memory
 
 
+def test_of_many_classes_few_are_counted():
+    def memory(classes: int) -> int:
+        net = build("mlp", (8,), classes)
+        return forecast(rows(400, classes), net, epochs=10, batch_size=40, evidence=True, device="cpu").memory
+
+    assert memory(30) < memory(50) == memory(1_000) < 400 * 3_000
+
+
 def test_nothing_random_is_drawn():
     data, net = rows(400), build("mlp", (8,), 3)
     before = torch.get_rng_state()

@@ -77,7 +77,7 @@ def test_other_methods_are_left_alone():
     assert not isinstance(run.net, WithTrees)
 
 
-@pytest.mark.parametrize("moment", ["asked", "epoch"])
+@pytest.mark.parametrize("moment", ["asked", pytest.param("epoch", marks=pytest.mark.slow)])
 def test_a_run_that_was_stopped_ends_the_same(folder, tmp_path, moment):
     class Stopped(Exception):
         pass
@@ -106,6 +106,7 @@ def test_a_stop_rule_returns_the_best_epoch_with_its_trees(tmp_path):
 
 
 @pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="torch has no gloo here")
+@pytest.mark.slow
 def test_two_processes_predict_what_one_does():
     rows, test = stripes(), stripes(300, 1, 0.0)
     how = {"test": test, "epochs": 2, "batch_size": 30, "device": "cpu"}

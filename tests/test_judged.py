@@ -273,7 +273,14 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize("moment", ["asking", "training", "before test rows were judged"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "asking",
+        pytest.param("training", marks=pytest.mark.slow),
+        pytest.param("before test rows were judged", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_that_was_stopped_ends_the_same(tmp_path, moment):
     digits(tmp_path, 240)
     rows, test = loaded(tmp_path)
@@ -330,6 +337,7 @@ def test_a_folder_of_an_older_version_opens(tmp_path):
 
 
 @pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="torch has no gloo here")
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "stop"), [(SecondOpinion, None), (Method, NoisyValidationStop)])
 def test_two_processes_judge_what_one_does(tmp_path, method, stop):
     digits(tmp_path, 320)

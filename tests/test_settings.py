@@ -72,8 +72,8 @@ def test_values_are_written_as_people_write_them():
     made = lookup("method", "crust", METHODS, ["weighted=false", "fraction=[0.2, 0.5]", "select=central"])()
     assert (made.weighted, made.fraction, made.select) == (False, [0.2, 0.5], "central")
     assert lookup("method", "forward", METHODS, ["quantile=none"])().quantile is None
-    with pytest.raises(HoldfastError, match=r"second-opinion has no setting 'rate' \(it has none\)"):
-        lookup("method", "second-opinion", METHODS, ["rate=0.2"])
+    with pytest.raises(HoldfastError, match=r"standard has no setting 'rate' \(it has none\)"):
+        lookup("method", "standard", METHODS, ["rate=0.2"])
 
 
 def test_methods_lists_settings_in_eighty_columns():
@@ -83,7 +83,8 @@ def test_methods_lists_settings_in_eighty_columns():
         assert words in text
     assert "patience" in run("methods", "distance")
     assert "exact" in run("methods", "symmetric")
-    assert "has no settings" in run("methods", "second-opinion")
+    assert "lightgbm" in run("methods", "second-opinion")
+    assert "has no settings" in run("methods", "standard")
     assert "did you mean crust?" in run("methods", "crst", ok=False)
 
 
@@ -144,6 +145,15 @@ def test_a_comparison_sets_each_method(table, tmp_path):
     assert config_of(tmp_path / "c" / "crust-0")["method"]["settings"]["fraction"] == 0.3
     assert "say whose setting it is, such as standard.fraction=0.3" in run(*compare, "--set", "fraction=0.3", ok=False)
     assert "did you mean crust.fraction?" in run(*compare, "--set", "crst.fraction=0.3", ok=False)
+
+
+def test_a_method_for_numbers_is_told_its_rate_in_a_comparison(tmp_path):
+    path = tmp_path / "houses.csv"
+    path.write_text("size,price\n" + "".join(f"{k},{2.5 * k}\n" for k in range(80)))
+    compare = ("compare", path, "--label", "price", *FAST, "--seeds", 1, "--methods", "standard,co-prl-l")
+    noise = ("--noise", "linadv", "--rate", 0.3, "--set", "co-prl-l.rate=0.3", "--batch-size", 20)
+    run(*compare, *noise, "--out", tmp_path / "c")
+    assert config_of(tmp_path / "c" / "co-prl-l-0")["method"]["settings"]["rate"] == 0.3
 
 
 YAML = """

@@ -19,6 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.feed import Feed, task_for
 from holdfast.fit import fit
 from holdfast.method import Method, Weigh
+from holdfast.nets.mean import first_of
 from holdfast.types import Batch, Evidence, Plan
 
 ROWS, WIDTH, CLASSES = 48, 6, 3
@@ -232,7 +233,7 @@ def _trains(method: Method, rows: Rows) -> None:
 
 def _equals_ordinary(neutral: Method, rows: Rows) -> None:
     def weights(method: Method) -> dict[str, Tensor]:
-        return fit(rows, method, _net(rows), epochs=2, batch_size=12).net.state_dict()
+        return first_of(fit(rows, method, _net(rows), epochs=2, batch_size=12).net).state_dict()
 
     ordinary, own = weights(Method()), weights(copy.deepcopy(neutral))
     for name, value in ordinary.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,18 +13,22 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR
 from torch.utils.data import Dataset
 
+from holdfast.errors import HoldfastError
 from holdfast.feed import Feed, inputs_of, outputs_on
+from holdfast.functional.boosting import BOOSTING, USUAL
+from holdfast.functional.few import Summed, few
 from holdfast.functional.held_out import LEAST, Array, held_out_loss, stratified_folds
+from holdfast.functional.label_trust import mean_of
 from holdfast.functional.neighbours import neighbour_votes
 from holdfast.functional.posterior import noise_removal
 from holdfast.functional.trees import opinions_of, trees_of_folds
-from holdfast.kept import of_labels, written_out
+from holdfast.kept import Kept, Probabilities, largest, of_labels, rounded, together, written_out
 from holdfast.method import Method
 from holdfast.methods.huber import Huber
 from holdfast.nets.trees import ClassTrees, FoldTrees, NumberTrees, as_tensors
 from holdfast.noise_model import noise_model
 from holdfast.progress import Progress
-from holdfast.task import Classification
+from holdfast.task import Classification, Task
 from holdfast.types import Evidence, Plan
 
 FOLDS = 4
@@ -44,6 +48,8 @@ HALVED = 5
 """Epochs below which halves of them tell nothing: all that is learnt is learnt late."""
 TOLD = 0.01
 """The part of the doubt about labels that inputs must take away from networks, else judging by them is guesswork."""
+ROOM = 1 << 22
+"""Numbers that a network is asked for at once."""
 NEAR = 1.02
 """Epochs whose held-out loss is at most so many times the least one count towards the evidence."""
 
@@ -60,6 +66,7 @@ def cross_fit(
     epochs: int,
     progress: Progress,
     test: Tensor | Dataset[Any] | None = None,
+    trees: str | None = None,
 ) -> Evidence:
     """Ask networks trained on other rows alone what they expect of each row: probabilities, or values.
 
@@ -78,12 +85,16 @@ def cross_fit(
     optimizer: makes the optimizer of a network from its parameters.
     epochs: of each fold at most; see ``most_epochs``.
     test: inputs (M, ...) of rows that no network trains on: all of them are asked, after the same epochs, and averaged.
+    trees: whose boosted trees are asked (``holdfast.functional.boosting``); None: scikit-learn's, where they cost a
+        fraction of a training.
 
     Shapes
     ------
     Outputs of the held-out rows of each fold -> evidence (N, q), and (M, q) about test rows.
     """
     task, model = feed.task, noise_model(feed.task)
+    if trees is not None and not _has_features(feed):
+        raise HoldfastError(f"boosted trees ({trees}) learn from features in memory, which these rows are not")
     fold = stratified_folds(feed.y.cpu(), len(nets), feed.generator.initial_seed())
     methods, optimizers, rates = [], [], []
     for net in nets:
@@ -92,47 +103,89 @@ def cross_fit(
         methods.append(method)
         optimizers.append(optimizer(list(net.parameters())))
         rates.append(CosineAnnealingLR(optimizers[-1], epochs))
-    rows, further = len(feed), 0 if test is None else len(test)  # type: ignore[arg-type]
-    near: list[tuple[float, Tensor]] = []
-    total = torch.zeros(len(feed), task.outputs, device=feed.device)
+    rows = len(feed)
+    near: list[_Asked] = []
+    total = Summed(feed.y, task.outputs)
     best, since, course = torch.inf, 0, list[float]()
     for epoch in range(epochs):
-        expected = torch.zeros(rows + further, task.outputs, device=feed.device)
+        expected = Summed(feed.y, task.outputs)
         losses = torch.zeros(len(feed), device=feed.device)
         for number, (net, method, steps) in enumerate(zip(nets, methods, optimizers, strict=True)):
             for batch in feed.batches(Plan((fold != number).nonzero()[:, 0])):
                 step = method.step([net], batch, steps)
                 if step.output is not None:
-                    total.index_add_(0, batch.index, task.expected(step.output.float()))
+                    total.add(batch.index, task.expected(step.output.float()))
             rates[number].step()
-            own = (fold == number).nonzero()[:, 0].to(feed.device)
-            output = outputs_on(net, feed, own)
-            expected[own], losses[own] = task.expected(output), task.losses(output, feed.y[own])
+            for own in (fold == number).nonzero()[:, 0].to(feed.device).split(max(1, ROOM // task.outputs)):
+                output = outputs_on(net, feed, own)
+                expected.add(own, task.expected(output))
+                losses[own] = task.losses(output, feed.y[own])
             progress.at(epoch + (number + 1) / len(nets), epochs)
         loss = model.held_out_loss(losses)
         course.append(loss)
-        if test is not None and loss <= NEAR * best:
-            for net in nets:
-                expected[rows:] += feed.expected_of(net, test) / len(nets)
-        near = [(other, held_out) for other, held_out in [*near, (loss, expected)] if other <= NEAR * min(best, loss)]
+        if loss <= NEAR * best:
+            further = None if test is None or not len(test) else rounded(_on_average(nets, feed, test))  # type: ignore[arg-type]
+            near.append(_Asked(loss, rounded(expected.mean(1)), further))
+            near = [each for each in near if each.loss <= NEAR * min(best, loss)]
         since = 0 if loss < best else since + 1
         best = min(best, loss)
         if since == 0:
-            learning = total / ((epoch + 1) * (len(nets) - 1))
+            learning = total.mean((epoch + 1) * (len(nets) - 1))
         if since >= PATIENCE:
             break
-    averaged = torch.stack([held_out for _, held_out in near]).mean(0)
-    features = _features(feed, test)
-    trees, opinions = (None, None) if features is None else _better_trees(features, feed.y, fold, averaged)
+    averaged = _mean([each.held_out for each in near], feed.y)
+    beyond = [each.further for each in near if each.further is not None]
+    others = _mean(beyond) if beyond else None
+    features = _features(feed)
+    further = None
+    if test is not None and others is not None and features is not None:
+        further = torch.cat(list(inputs_of(test, feed.device)))
+    joining, opinions = None, None
+    if features is not None:
+        joining, opinions = _better_trees(features, feed.y, fold, averaged, further, trees)
     votes = None
-    if trees is not None and opinions is not None:
-        averaged = torch.lerp(averaged, opinions, min(0.5, float(trees.share)))
+    if joining is not None and opinions is not None:
+        share = min(0.5, float(joining.share))
+        averaged = _kept(torch.lerp(written_out(averaged), opinions[:rows], share), task, feed.y)
+        others = None if others is None else _kept(torch.lerp(written_out(others), opinions[rows:], share), task)
     elif features is not None and isinstance(task, Classification):
-        votes = neighbour_votes(features[:rows], feed.y, task.outputs)
-    averaged, others = averaged.split([rows, further])
+        votes = neighbour_votes(features, feed.y, task.outputs)
     joined = model.join(averaged, learning, votes, feed.y, feed.reviewed)
-    asked = model.further(others, averaged, feed.y, feed.reviewed) if further else None
-    return Evidence(averaged, joined, asked, trees, torch.tensor(_unfinished(course, epochs, feed.y)))
+    asked = None if others is None else model.further(others, averaged, feed.y, feed.reviewed)
+    unfinished = torch.tensor(_unfinished(course, epochs, feed.y))
+    # Rounded as in a file: what is trained by it is the same where the run begins and where it goes on.
+    return Evidence(rounded(averaged), rounded(joined), None if asked is None else rounded(asked), joining, unfinished)
+
+
+class _Asked(NamedTuple):
+    """What the folds have said after an epoch."""
+
+    loss: float
+    held_out: Probabilities
+    further: Probabilities | None
+    """Of test rows."""
+
+
+def _on_average(nets: Sequence[nn.Module], feed: Feed, test: Tensor | Dataset[Any]) -> Probabilities:
+    """(M, q) what networks expect of further rows."""
+    parts, size = list[Probabilities](), max(1, ROOM // feed.task.outputs)
+    for start in range(0, len(test), size):  # type: ignore[arg-type]
+        part = slice(start, start + size)
+        whole = torch.stack([feed.expected_of(net, test, part) / len(nets) for net in nets]).sum(0)
+        parts.append(_kept(whole, feed.task))
+    return together(parts)
+
+
+def _kept(whole: Tensor, task: Task, y: Tensor | None = None) -> Probabilities:
+    """(N, q) the classes that matter for each row, or all numbers; without labels the likeliest class is kept."""
+    return few(whole, whole.argmax(1) if y is None else y) if isinstance(task, Classification) else whole
+
+
+def _mean(parts: Sequence[Probabilities], y: Tensor | None = None) -> Probabilities:
+    """(N, q) the mean of what was said at some times."""
+    if isinstance(parts[0], Kept):
+        return mean_of(parts, largest(parts[0]) if y is None else y.cpu())
+    return torch.stack([each for each in parts if isinstance(each, Tensor)]).mean(0)
 
 
 def _unfinished(course: Sequence[float], epochs: int, y: Tensor) -> float:
@@ -178,19 +231,23 @@ def caveats(evidence: Evidence, y: Tensor) -> list[str]:
     return said
 
 
-def _features(feed: Feed, test: Tensor | Dataset[Any] | None) -> Tensor | None:
-    """(N + M, d) inputs, test rows last, where they are features in memory; the pixels of an image say too little."""
-    if feed.is_mapped:
+def _has_features(feed: Feed) -> bool:
+    """Whether inputs are features in memory; the pixels of an image say too little."""
+    return not feed.is_mapped and next(feed.chunks(torch.arange(min(1, len(feed)))))[1].dim() == 2
+
+
+def _features(feed: Feed) -> Tensor | None:
+    """(N, d) inputs, where they are features in memory: these themselves, if they are one tensor there."""
+    if not _has_features(feed):
         return None
+    if feed.in_memory is not None:
+        return feed.in_memory
     chunks = feed.chunks(torch.arange(len(feed)))
-    first = next(chunks)[1]
-    if first.dim() != 2:
-        return None
-    return torch.cat([first, *(x for _, x in chunks), *(() if test is None else inputs_of(test, feed.device))])
+    return torch.cat([x for _, x in chunks])
 
 
 def _better_trees(
-    features: Tensor, y: Tensor, fold: Tensor, networks: Tensor
+    features: Tensor, y: Tensor, fold: Tensor, networks: Probabilities, further: Tensor | None, library: str | None
 ) -> tuple[FoldTrees, Tensor] | tuple[None, None]:
     """Boosted trees and what they expect, (N + M, q), if held-out given labels are predicted better with them.
 
@@ -199,12 +256,13 @@ def _better_trees(
     together with a network.
     """
     rows, outputs, numbers = len(y), networks.shape[1], y.is_floating_point()
-    if rows < FEW or features.shape[1] * (1 if outputs == 2 and not numbers else outputs) > WIDE:
+    wide = features.shape[1] * (1 if outputs == 2 and not numbers else outputs) > WIDE
+    if rows < FEW or (wide and library is None):
         return None, None
-    trained = trees_of_folds(features[:rows], y, fold, outputs)
-    opinions = opinions_of(trained, features[:rows], fold, features[rows:])
+    trained = trees_of_folds(features, y, fold, outputs, library=BOOSTING[library or USUAL])
+    opinions = opinions_of(trained, features, fold, further)
     loss = _capped_miss if numbers else held_out_loss
-    given, trees, others = y.cpu().numpy(), opinions[:rows].cpu().numpy(), networks[:rows].cpu().numpy()
+    given, trees, others = y.cpu().numpy(), opinions[:rows].cpu().numpy(), written_out(networks).cpu().numpy()
     losses = [loss(share * trees + (1 - share) * others, given) for share in SHARES]
     best = int(np.argmin(losses))
     if best == 0 or not (numbers or losses[-1] < losses[0]):

@@ -139,6 +139,12 @@ class Feed:
         """Whether the inputs are features that would not fit into memory as one tensor."""
         return isinstance(self._x, Mapped)
 
+    @property
+    def in_memory(self) -> Tensor | None:
+        """The inputs as networks take them, not copied if need not be; None where they are not one tensor of floats."""
+        floats = isinstance(self._x, Tensor) and self._x.is_floating_point()
+        return self._x.to(self.device) if floats and isinstance(self._x, Tensor) else None
+
     def batches(self, plan: Plan | None = None, views: int = 1) -> Iterator[Batch]:
         """One epoch of shuffled batches; a last batch of less than two rows a process joins the batch before it."""
         whole = plan is None
@@ -204,10 +210,11 @@ class Feed:
         return output, self.ranks.gather(torch.cat(caught).float())
 
     @torch.no_grad()
-    def expected_of(self, net: nn.Module, x: Tensor | Dataset[Any]) -> Tensor:
-        """(M, q) what a network expects of rows that are not among these; no random state is any other afterwards."""
+    def expected_of(self, net: nn.Module, x: Tensor | Dataset[Any], part: slice = slice(None)) -> Tensor:
+        """(M, q) what a network expects of rows that are not among these, or of a part of them; no random state is any
+        other afterwards."""
         with torch.random.fork_rng(devices=[]):  # a DataLoader draws a seed
-            return self.task.expected(evaluate(net, inputs_of(x, self.device, self._workers)).float())
+            return self.task.expected(evaluate(net, inputs_of(x, self.device, self._workers, part)).float())
 
     def chunks(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Parts of an index of rows, each with its inputs: in the order given, without augmentation."""

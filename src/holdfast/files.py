@@ -22,12 +22,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as pack
 from torch import Tensor
 
+from holdfast.digits import number_in
 from holdfast.errors import HoldfastError
 
 NOTES = "holdfast"
 """Under what name notes and checksum stand in a file of tensors."""
 TEMPORARY = "holdfast-"
 """How the names of temporary folders begin, before the number of their process."""
+MOST_PROCESSES = 1 << 31
+"""No process has such a number; a name with one is nothing that Holdfast has left."""
 
 
 @contextmanager
@@ -63,7 +66,8 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def _is_gone(process: str) -> bool:
-    return process.isdecimal() and not psutil.pid_exists(int(process))
+    number = number_in(process)
+    return number is not None and number < MOST_PROCESSES and not psutil.pid_exists(number)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -23,7 +23,7 @@ from holdfast.engine import Engine, bare, check_available
 from holdfast.errors import Died, Diverged, HoldfastError, unreadable
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
 from holdfast.feed import Augments, Feed, usual_batch
-from holdfast.functional.label_trust import few
+from holdfast.functional.few import few
 from holdfast.functional.schedules import Schedule
 from holdfast.kept import packed
 from holdfast.launch import check_devices, launch
@@ -221,7 +221,8 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
     if rows is job.rows:
         size = min(size, feeding["batch_size"])
     else:  # a head on the features as they are, whatever the network that is tuned trains with
-        net, optimizer, epochs, feeding = "auto", NEW.optimizer, NEW.epochs, {**feeding, "augment": None}
+        net, pretrained, optimizer, epochs = "auto", None, NEW.optimizer, NEW.epochs
+        feeding = {**feeding, "augment": None}
     device = Engine(**{**job.engine, "devices": 1}).device
     with torch.random.fork_rng(devices=[]), progress as bar:
         torch.manual_seed(seed + 1)
@@ -229,13 +230,11 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         _, nets = networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, rows, pretrained)
         feed = Feed(rows, device=device, **{**feeding, "batch_size": size, "seed": seed + 1})
         feed.weight, others = None, None if judged is None else judged.x  # labels are judged, not what rows count
-        found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others)
+        found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others, job.method.trees)
     if rows is not job.rows or rows.weight is not None:
         # Trees read features, and cannot join a network that reads tokens or pixels, which is not one of these that was
         # given more time either; nor do trees know of weights.
         found = found._replace(trees=None, unfinished=found.unfinished if rows is job.rows else None)
-    if rows.classes is not None:
-        found = found._replace(held_out=few(found.held_out.cpu(), rows.y))
     evidence = Evidence(*(None if each is None else each.cpu() for each in found))  # type: ignore[arg-type]
     job.asking = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     if job.folder is not None:

@@ -15,12 +15,16 @@ from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.evidence import FOLDS, most_epochs
 from holdfast.feed import as_float, loaded, task_for
+from holdfast.kept import KEPT
 from holdfast.memory import VARIABLE, as_bytes, in_words
 
 A_ROW = 256
 """Bytes that are kept of each row, whatever its inputs are."""
 COPIES = 3
 """Numbers of each class that are kept of each row: what training, and what other networks expect, and both together."""
+A_CLASS, FEW_COPIES = 6, 10
+"""Where only a few of many classes are kept: bytes of one, and how many times they are, as evidence is of several
+epochs."""
 WORTH = 60.0
 """Seconds from which on a forecast is worth a line."""
 LARGE = 512 << 20
@@ -47,8 +51,9 @@ def forecast(rows: Rows, net: nn.Module, *, epochs: int, batch_size: int, eviden
 
     An error where it would take more memory than is free, or than ``--max-memory`` allows.
     """
-    outputs = task_for(rows).outputs
-    memory = len(rows) * (A_ROW + 4 * outputs * (COPIES if evidence else 1))
+    outputs, few = task_for(rows).outputs, rows.classes is not None and len(rows.classes) > KEPT
+    numbers, copies = (A_CLASS * KEPT, FEW_COPIES) if few else (4 * outputs, COPIES)
+    memory = len(rows) * (A_ROW + numbers * (copies if evidence else 1))
     asked = os.environ.get(VARIABLE)
     free = as_bytes(asked) if asked else psutil.virtual_memory().available
     if memory > free:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 KEPT = 32
 """Classes that are kept for each row, its given one among them. Up to so many all are, and nothing is left out."""
+PIECE = 1 << 13
+"""Rows whose classes are held against each other at once."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ class Kept:
     def cpu(self) -> Kept:
         return self.to(torch.device("cpu"))
 
+    def rounded(self) -> Kept:
+        """As a file has it: probabilities in 16 bits, and numbers of classes where that is enough."""
+        return Kept(self.value.half(), self.number.to(numbers_of(self.classes)), self.classes)
+
     def largest(self) -> Tensor:
         """(N,) the likeliest class."""
         return self.number.gather(1, self.value.argmax(1, keepdim=True))[:, 0].long()
@@ -64,6 +70,12 @@ class Kept:
     def of(self, y: Tensor) -> Tensor:
         """(N,) the probability of one class of each row."""
         return torch.where(self.number == y[:, None], self.value.float(), 0.0).sum(1)
+
+    def place_of(self, y: Tensor) -> Tensor:
+        """(N, K) marks of the place of one class of each row; an empty place has the number of the label too, but
+        stands behind it."""
+        own = self.number == y[:, None]
+        return own & (own.cumsum(1) == 1)
 
 
 Probabilities = Tensor | Kept
@@ -90,6 +102,31 @@ def written_out(probabilities: Probabilities) -> Tensor:
     return probabilities[slice(None)] if isinstance(probabilities, Kept) else probabilities
 
 
+def rounded(probabilities: Probabilities) -> Probabilities:
+    """As a file has them; numbers that are written out stay."""
+    return probabilities.rounded() if isinstance(probabilities, Kept) else probabilities
+
+
+def mixed(first: Kept, second: Kept, share: float) -> Kept:
+    """A share of the second, and the rest of the first: all classes that either has, each in one place."""
+    values, beyond = [], []
+    for part in torch.arange(len(first)).split(PIECE):
+        one, other = first.take(part), second.take(part)
+        same = (one.number[:, :, None] == other.number[:, None]) & (one.value > 0)[:, :, None]
+        more = share * other.value.float()
+        values.append((1 - share) * one.value.float() + (same * more[:, None]).sum(2))
+        beyond.append(torch.where(same.any(1), 0.0, more))
+    value = torch.cat([torch.cat(values), torch.cat(beyond)], dim=1)
+    return Kept(value, torch.cat([first.number, second.number.to(first.number)], dim=1), first.classes)
+
+
+def with_class(probabilities: Kept, y: Tensor, rows: Tensor, share: float = 1.0) -> Kept:
+    """In some rows (N,) a share for one class, which is among those that are kept, and the rest for what there was."""
+    own = probabilities.place_of(y).to(probabilities.value)
+    changed = torch.lerp(probabilities.value, own, share)
+    return probabilities.with_values(torch.where(rows[:, None], changed, probabilities.value))
+
+
 def together(parts: Sequence[Probabilities]) -> Probabilities:
     """The rows of some probabilities after each other."""
     first, tensors = parts[0], [each for each in parts if isinstance(each, Tensor)]
@@ -112,8 +149,9 @@ def packed(arrays: Mapping[str, Probabilities]) -> dict[str, Tensor]:
 
 def _parts(name: str, each: Probabilities) -> Iterator[tuple[str, Tensor]]:
     if isinstance(each, Kept):
-        yield name, each.value.half()
-        yield f"{name}_class", each.number.to(numbers_of(each.classes))
+        kept = each.rounded()
+        yield name, kept.value
+        yield f"{name}_class", kept.number
     else:
         yield name, each
 

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from holdfast.functional.few import floor_of
-from holdfast.kept import KEPT, Kept, numbers_of, packed
+from holdfast.functional.few import Summed, few
+from holdfast.kept import Kept, packed
 from holdfast.noise_model import noise_model
 from holdfast.ranks import get_ranks
 from holdfast.task import Task
 from holdfast.types import Batch, Plan, Step
 
 SUMS = ("trust", "loss", "margin", "gradient")
+WAITING, NUMBERS = 8192, 1 << 21
+"""Rows, and numbers, that wait at most until they are worked through together."""
 STATE = (
     "seen", "trained", "selected", "against", "changed", "expected", "expected_class", "sums", "prediction",
     "probability",
 )  # fmt: skip
+
+
+class _Seen(NamedTuple):
+    """What M outputs have said of their rows."""
+
+    index: Tensor  # type: ignore[assignment]
+    prediction: Tensor
+    values: Tensor
+    """(M, 3) losses, margins and gradients."""
+    against: Tensor
+    expected: Tensor
+    """(M, q), or (M, 32) of the classes that are kept."""
+    number: Tensor
+    """(M, 32) of which class each is; of no rows where all are kept."""
 
 
 class Ledger:
@@ -25,9 +43,9 @@ class Ledger:
     Every output that a row gets, in a batch or while planning, counts as seen once; the output of a mixed input counts
     for the row that was planned, not for its partner. Losses, margins and loss-layer gradient norms are
     against the *given* label. Batches wait in a buffer and are worked through many at a time. In a training of
-    several processes they wait until the end of the epoch, are gathered, and each process has the whole ledger. A row
-    that an epoch trains towards another label than its given one has no trust in that epoch. ``weight`` (N,) is what
-    the user gave each row: trust is told without it.
+    several processes they wait until the end of the epoch, of many classes those that matter for each row, are
+    gathered, and each process has the whole ledger. A row that an epoch trains towards another label than its given one
+    has no trust in that epoch. ``weight`` (N,) is what the user gave each row: trust is told without it.
 
     Attributes
     ----------
@@ -40,14 +58,16 @@ class Ledger:
     prediction, probability: of the last output; regression has no probability.
     """
 
-    def __init__(self, y: Tensor, task: Task, *, weight: Tensor | None = None, buffer: int = 8192) -> None:
+    def __init__(self, y: Tensor, task: Task, *, weight: Tensor | None = None, buffer: int | None = None) -> None:
         n = len(y)
+        width = task.outputs if y.dim() == 1 else y.shape[1]
         self._weight = None if weight is None else weight.to(y.device)
         self._y = y
         self._task = task
         self._model = noise_model(task)
-        self._buffer = buffer
+        self._buffer = min(WAITING, max(1, NUMBERS // max(1, width))) if buffer is None else buffer
         self._waiting: list[tuple[Tensor, Tensor]] = []
+        self._looked_at: list[_Seen] = []
         self._rows = 0
         self._ranks = get_ranks()
         self.seen = torch.zeros(n, dtype=torch.int64, device=y.device)
@@ -55,12 +75,8 @@ class Ledger:
         self.selected = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.against = torch.zeros(n, dtype=torch.int64, device=y.device)
         self.changed = torch.zeros(n, dtype=torch.int64, device=y.device)
-        width = task.outputs if y.dim() == 1 else y.shape[1]
-        self.expected = torch.zeros(n, width, device=y.device)
-        self.expected_class = torch.zeros(0)
-        if task.metric == "accuracy" and width > KEPT:
-            self.expected = torch.zeros(n, KEPT)
-            self.expected_class = y.cpu().to(numbers_of(width))[:, None].repeat(1, KEPT)
+        self._summed = Summed(y, width)
+        self.expected, self.expected_class = self._summed.value, self._summed.number
         self.sums = torch.zeros(n, len(SUMS), dtype=torch.float64, device=y.device)
         shape = (n,) if task.metric == "accuracy" else (n, width)
         kind = torch.int64 if task.metric == "accuracy" else torch.float32
@@ -91,6 +107,8 @@ class Ledger:
         # Parts of a batch differ in size, so processes would come to this at different steps and wait for each other.
         if self._rows >= self._buffer and self._ranks.count == 1:
             self.flush()
+        elif self._rows >= self._buffer and len(self.expected_class):
+            self._condense()
 
     def flush(self) -> None:
         """Work through what waits."""
@@ -101,34 +119,52 @@ class Ledger:
             self.trained.index_add_(0, index, torch.ones_like(index))
             self.selected.index_add_(0, index, (trust > 0).long())
             self.sums[:, 0].index_add_(0, index, trust)
-        if self._waiting:
+        if self._ranks.count > 1 and len(self.expected_class):
+            self._condense()
+            if self._looked_at:
+                self._enter(_Seen(*(gather(torch.cat(parts)) for parts in zip(*self._looked_at, strict=True))))
+        elif self._waiting:
             index = gather(torch.cat([rows for rows, _ in self._waiting]))
             self._take(index, gather(torch.cat([output for _, output in self._waiting]).float()))
-        self._trust, self._waiting, self._rows = [], [], 0
+        self._trust, self._waiting, self._looked_at, self._rows = [], [], [], 0
+
+    def _take(self, index: Tensor, output: Tensor) -> None:
+        self._enter(self._look(index, output))
+
+    def _condense(self) -> None:
+        """Keep of what waits the classes that matter for each row: of many, all would take the memory of a machine."""
+        if self._waiting:
+            index = torch.cat([rows for rows, _ in self._waiting])
+            seen = self._look(index, torch.cat([output for _, output in self._waiting]))
+            kept = few(seen.expected, self._y[index])
+            assert isinstance(kept, Kept)
+            self._looked_at.append(seen._replace(
+                expected=kept.value.to(index.device), number=kept.number.int().to(index.device)
+            ))  # fmt: skip
+        self._waiting, self._rows = [], 0
 
     @torch.no_grad()
-    def _take(self, index: Tensor, output: Tensor) -> None:
+    def _look(self, index: Tensor, output: Tensor) -> _Seen:
+        """What outputs say of their rows."""
         y = self._y[index]
         seen = self._task.seen(output.float(), y)
+        values = torch.stack([seen.loss, seen.margin, seen.gradient], dim=1)
+        against = seen.prediction != y if seen.prediction.dim() == 1 else ~self._model.agrees(seen.expected, y)
+        return _Seen(index, seen.prediction, values, against.long(), seen.expected, index[:0])
+
+    def _enter(self, seen: _Seen) -> None:
+        """Add what outputs have said."""
+        index, expected = seen.index, seen.expected
         classes = seen.prediction.dim() == 1
         if classes:
             self._count_changes(index, seen.prediction)
         self.seen.index_add_(0, index, torch.ones_like(index))
-        values = torch.stack([seen.loss, seen.margin, seen.gradient], dim=1)
-        self.sums[:, 1:].index_add_(0, index, values.double())
-        against = seen.prediction != y if classes else ~self._model.agrees(seen.expected, y)
-        self.against.index_add_(0, index, against.long())
-        if len(self.expected_class):
-            from holdfast.functional.few_loops import add_outputs  # numba takes a while to import
-
-            rows, outputs = index.cpu().numpy(), seen.expected.cpu().contiguous().numpy()
-            floor = floor_of(self._task.outputs)
-            add_outputs(rows, outputs, floor, self.expected.numpy(), self.expected_class.numpy())
-        else:
-            self.expected.index_add_(0, index, seen.expected)
+        self.sums[:, 1:].index_add_(0, index, seen.values.double())
+        self.against.index_add_(0, index, seen.against)
+        self._summed.add(index, Kept(expected, seen.number, self._task.outputs) if len(seen.number) else expected)
         self.prediction[index] = seen.prediction
         if classes:
-            self.probability[index] = seen.expected.amax(1)
+            self.probability[index] = expected.amax(1)
 
     def _count_changes(self, index: Tensor, prediction: Tensor) -> None:
         """Compare each prediction with the one before it, which may wait in the same buffer."""
@@ -168,17 +204,12 @@ class Ledger:
             "selected": self.selected,
             "against": self.against,
             "changed": self.changed,
-            **self._expectation(seen.float()),
+            **packed({"expected": self._summed.mean(seen.float()[:, None])}),
             "given": self._y,
             **{name: value.float() for name, value in means.items()},
             "prediction": self.prediction,
             "probability": self.probability,
         }
-
-    def _expectation(self, seen: Tensor) -> dict[str, Tensor]:
-        mean = self.expected / seen[:, None].to(self.expected.device)
-        few = Kept(mean, self.expected_class, self._task.outputs) if len(self.expected_class) else mean
-        return packed({"expected": few})
 
     def state_dict(self) -> dict[str, Tensor]:
         self.flush()

@@ -36,6 +36,8 @@ class Method(Configurable):
     """The task that it works for: any, or classes alone."""
     uses_evidence: bool = False
     """Whether ``data.evidence`` must be gathered before it begins."""
+    trees: str | None = None
+    """The library whose boosted trees are asked for it (``functional.boosting``); None: as is usual."""
     networks: int = 1
     """How many networks it trains side by side."""
     views: int = 1

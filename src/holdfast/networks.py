@@ -12,7 +12,7 @@ from holdfast.data.tune import tuned_in
 from holdfast.encoders.tuned import PREFIX, network
 from holdfast.errors import HoldfastError
 from holdfast.feed import task_for
-from holdfast.nets import load_body, reset_parameters
+from holdfast.nets import PROJECTED, load_body, reset_parameters
 from holdfast.saved_networks import pretrained_body
 
 
@@ -23,11 +23,11 @@ def networks(
     from those of a run."""
     tuned = tuned_in(rows.recipe)
     if tuned is not None:
-        if net not in ("auto", PREFIX + tuned) or pretrained is not None:
+        if net not in ("auto", PREFIX + tuned, PREFIX + tuned + PROJECTED):
             raise HoldfastError(
                 f"these rows are read by {tuned}, which is tuned; leave out any other network (or --tune)"
             )
-        net = PREFIX + tuned
+        net = PREFIX + tuned if net == "auto" else net
     spec, body = (None, None) if pretrained is None else pretrained_body(Path(pretrained), rows)
     if net == "auto" and spec is not None:
         if code_of({}, spec):

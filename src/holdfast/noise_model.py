@@ -24,7 +24,7 @@ from holdfast.functional.posterior import (
 )
 from holdfast.functional.reduce import check_noise_rate
 from holdfast.functional.target_trust import target_trust
-from holdfast.kept import Probabilities, written_out
+from holdfast.kept import Kept, Probabilities, largest, mixed, with_class, written_out
 from holdfast.task import Classification, Task
 from holdfast.types import Evidence
 
@@ -55,7 +55,7 @@ class NoiseModel(ABC):
         self.outputs = outputs
 
     @abstractmethod
-    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
+    def agrees(self, expected: Probabilities, y: Tensor) -> Tensor:
         """(N,) whether the given label is the one that the network would give."""
 
     @abstractmethod
@@ -92,17 +92,24 @@ class NoiseModel(ABC):
 
     @abstractmethod
     def join(
-        self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor, certain: Tensor | None = None
+        self,
+        held_out: Probabilities,
+        learning: Probabilities,
+        votes: Probabilities | None,
+        y: Tensor,
+        certain: Tensor | None = None,
     ) -> Probabilities:
         """(N, q) evidence about true labels: from networks that never saw those given, from networks that did, and from
         the labels of neighbours where there are any. ``certain`` (N,) marks labels that are known to be right."""
 
     @abstractmethod
-    def further(self, further: Tensor, held_out: Tensor, y: Tensor, certain: Tensor | None = None) -> Probabilities:
+    def further(
+        self, further: Probabilities, held_out: Probabilities, y: Tensor, certain: Tensor | None = None
+    ) -> Probabilities:
         """(M, q) evidence about true labels of further rows, of no label of theirs, beside that of rows with labels."""
 
     @abstractmethod
-    def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Tensor:
+    def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Probabilities:
         """(N, q) what to train each row towards, by its label and the evidence about it; a label that is certain is."""
 
     @abstractmethod
@@ -122,8 +129,8 @@ class NoiseModel(ABC):
 class LabelNoise(NoiseModel):
     """Noise in classes."""
 
-    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
-        return expected.argmax(1) == y
+    def agrees(self, expected: Probabilities, y: Tensor) -> Tensor:
+        return largest(expected) == y
 
     def denoise(self, expected: Tensor) -> Tensor:
         return denoised_posterior(expected)
@@ -151,24 +158,35 @@ class LabelNoise(NoiseModel):
         return float(losses.mean())
 
     def join(
-        self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor, certain: Tensor | None = None
+        self,
+        held_out: Probabilities,
+        learning: Probabilities,
+        votes: Probabilities | None,
+        y: Tensor,
+        certain: Tensor | None = None,
     ) -> Probabilities:
         sources = [source.cpu() for source in (learning, votes) if source is not None]
         return joined_evidence(held_out.cpu(), sources, y.cpu(), _cpu(certain)).to(held_out.device)
 
-    def further(self, further: Tensor, held_out: Tensor, y: Tensor, certain: Tensor | None = None) -> Probabilities:
+    def further(
+        self, further: Probabilities, held_out: Probabilities, y: Tensor, certain: Tensor | None = None
+    ) -> Probabilities:
         return further_evidence(further.cpu(), held_out.cpu(), y.cpu(), _cpu(certain)).to(held_out.device)
 
-    def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Tensor:
+    def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Probabilities:
         """The posterior, and a part of what held-out networks expect, which smooths the posterior's mistakes: else they
         are memorised in a long training. Where those networks were still learning when they had to end, they know less
         than the one that trains on, and the given labels keep a part."""
         posterior = trust_in(evidence.joined.cpu(), y.cpu(), _cpu(certain)).posterior.to(evidence.held_out.device)
-        target = torch.lerp(written_out(posterior), written_out(evidence.held_out), OPINION)
         unfinished = 0.0 if evidence.unfinished is None else float(evidence.unfinished)
-        given = torch.nn.functional.one_hot(y, self.outputs).to(target)
-        target = torch.lerp(target, given, float(np.interp(unfinished, STILL_LEARNING, (0.0, KEPT))))
-        return target if certain is None else torch.where(certain[:, None], given, target)
+        kept = float(np.interp(unfinished, STILL_LEARNING, (0.0, KEPT)))
+        if isinstance(posterior, Kept) and isinstance(evidence.held_out, Kept):
+            target = with_class(mixed(posterior, evidence.held_out, OPINION), y, torch.ones_like(y).bool(), kept)
+            return target if certain is None else with_class(target, y, certain)
+        whole = torch.lerp(written_out(posterior), written_out(evidence.held_out), OPINION)
+        given = torch.nn.functional.one_hot(y, self.outputs).to(whole)
+        whole = torch.lerp(whole, given, kept)
+        return whole if certain is None else torch.where(certain[:, None], given, whole)
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns
@@ -179,9 +197,9 @@ class LabelNoise(NoiseModel):
 class TargetNoise(NoiseModel):
     """Noise in numbers: there is no transition matrix, and what the network expects is all that is known."""
 
-    def agrees(self, expected: Tensor, y: Tensor) -> Tensor:
+    def agrees(self, expected: Probabilities, y: Tensor) -> Tensor:
         """Within three robust standard deviations, taken from the median residual norm."""
-        size = (expected - y).norm(dim=1)
+        size = (written_out(expected) - y).norm(dim=1)
         usual: Tensor = size <= 3 * 1.4826 * size.median()
         return usual
 
@@ -213,11 +231,18 @@ class TargetNoise(NoiseModel):
         return float(losses.median())
 
     def join(
-        self, held_out: Tensor, learning: Tensor, votes: Tensor | None, y: Tensor, certain: Tensor | None = None
-    ) -> Tensor:
+        self,
+        held_out: Probabilities,
+        learning: Probabilities,
+        votes: Probabilities | None,
+        y: Tensor,
+        certain: Tensor | None = None,
+    ) -> Probabilities:
         return held_out
 
-    def further(self, further: Tensor, held_out: Tensor, y: Tensor, certain: Tensor | None = None) -> Tensor:
+    def further(
+        self, further: Probabilities, held_out: Probabilities, y: Tensor, certain: Tensor | None = None
+    ) -> Probabilities:
         return further
 
     def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Tensor:

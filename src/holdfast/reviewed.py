@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from holdfast.data.rows import Rows
 from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
+from holdfast.kept import Kept, with_class
 from holdfast.method import Method
 from holdfast.ranks import get_ranks
 from holdfast.stack import Stack
@@ -60,7 +61,9 @@ class ReviewedLabels(Stack):
         if weight is not None:
             weight = torch.where(self.rows[index], weight.to(index.device).clamp_min(1), weight.to(index.device))
         target = plan.target
-        if target is not None:
+        if isinstance(target, Kept):
+            target = with_class(target, data.y, self.rows)
+        elif target is not None:
             target = torch.where(self.rows[:, None], self.task.encode(data.y).to(target.dtype), target)
         return plan._replace(
             index=torch.cat([index, added]),

@@ -13,6 +13,7 @@ from holdfast.data.rows import Rows
 from holdfast.encoders.tuned import network
 from holdfast.errors import HoldfastError
 from holdfast.nets import PROJECTED
+from holdfast.nets.mean import weights_of_each
 from holdfast.nets.trees import network_weights
 from holdfast.run_folder import RunFolder
 
@@ -22,7 +23,7 @@ def pretrained_body(path: Path, rows: Rows) -> tuple[str | None, dict[str, Tenso
     config = RunFolder(path).config()
     if config.shape != rows.shape:
         raise HoldfastError(f"the run in {path} saw inputs of shape {config.shape}, these have {rows.shape}")
-    return config.net and config.net.removesuffix(PROJECTED), network_weights(RunFolder(path).weights())
+    return config.net and config.net.removesuffix(PROJECTED), _of_one(RunFolder(path).weights())
 
 
 def rebuilt(path: Path, config: RunConfig, weights: Mapping[str, Tensor]) -> nn.Module:
@@ -36,9 +37,14 @@ def rebuilt(path: Path, config: RunConfig, weights: Mapping[str, Tensor]) -> nn.
         # Without memory first: the sizes that a run claims are held against the weights that it has.
         with torch.device("meta"):
             shapes = {name: value.shape for name, value in _named(path, config).state_dict().items()}
-        if shapes != {name: value.shape for name, value in network_weights(weights).items()}:
+        if shapes != {name: value.shape for name, value in _of_one(weights).items()}:
             raise HoldfastError(f"the weights in {path} are not those of {config.net} for its inputs; train again")
     return _named(path, config)
+
+
+def _of_one(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of one network: without trees, and of several that predict together the first."""
+    return weights_of_each(network_weights(weights))[0]
 
 
 def _named(path: Path, config: RunConfig) -> nn.Module:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -55,6 +57,7 @@ def settings_of(make: Callable[..., Any]) -> dict[str, Setting]:
 def checked_settings(what: str, make: Callable[..., Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Settings that a part has, of types that it takes; a sentence with what it has instead where not."""
     known = settings_of(make)
+    given = {name: written(value, known[name].hint) if name in known else value for name, value in given.items()}
     for name, value in given.items():
         if name not in known:
             close = get_close_matches(name, known, n=1)
@@ -64,6 +67,29 @@ def checked_settings(what: str, make: Callable[..., Any], given: Mapping[str, An
         if not fits(value, known[name].hint):
             raise HoldfastError(f"{what}: {name} is {known[name].kind}, not {value!r}")
     return given
+
+
+def written(value: Any, hint: Any) -> Any:
+    """A part of a type that is asked for, where it is written as the call that makes it; else the value as it is.
+
+    Only dataclasses of that type are made so, and only of literals: nothing that is written runs.
+    """
+    if not isinstance(value, str) or not value.endswith(")"):
+        return value
+    kinds = [each for each in (get_args(hint) or (hint,)) if isinstance(each, type) and is_dataclass(each)]
+    named = {kind.__name__: kind for each in kinds for kind in each.__subclasses__() or [each]}
+    try:
+        call = ast.parse(value, mode="eval").body
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in named):
+            return value
+        more = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+        make = partial(named[call.func.id], *map(ast.literal_eval, call.args), **more)
+    except (SyntaxError, ValueError):
+        return value
+    try:
+        return make()
+    except TypeError:
+        return value
 
 
 def fits(value: Any, hint: Any) -> bool:

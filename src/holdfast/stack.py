@@ -41,6 +41,7 @@ class Stack(Method):
         self.views = max(member.views for member in flat)
         self.looks_inside = any(member.looks_inside for member in flat)
         self.uses_evidence = any(member.uses_evidence for member in flat)
+        self.trees = next((member.trees for member in flat if member.trees is not None), None)
 
     def parts(self) -> list[Method]:
         """The members."""

@@ -17,6 +17,7 @@ from holdfast.data.rows import Rows
 from holdfast.engine import Engine, bare
 from holdfast.feed import Feed, outputs_of
 from holdfast.functional.schedules import Schedule
+from holdfast.kept import rows_of
 from holdfast.ledger import Ledger
 from holdfast.method import Method, stage_at
 from holdfast.nets import WithTrees, without_trees
@@ -192,7 +193,7 @@ def coverage(plan: Plan | None, rows: Rows, model: NoiseModel) -> dict[str, floa
         return {"coverage": 1.0}
     index = plan.index.cpu()
     if plan.target is not None:
-        index = index[model.agrees(plan.target.cpu()[index], rows.y[index])]
+        index = index[model.agrees(rows_of(plan.target.cpu(), index), rows.y[index])]
     line = {"coverage": len(index) / len(rows)}
     if rows.truth is not None and len(index):
         right = rows.y[index] == rows.truth[index]

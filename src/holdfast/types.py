@@ -25,7 +25,7 @@ class Plan(NamedTuple):
     """(M,) rows to mix in."""
     share: Tensor | None = None
     """(M,) share of the partner in the mix, of inputs and labels alike."""
-    target: Tensor | None = None
+    target: Probabilities | None = None
     """(N, q) what each row of the data is trained towards; None: the given labels."""
     output: Tensor | None = None
     """(N, q) outputs for all rows, where planning computed them: evidence for the ledger."""

@@ -2,11 +2,17 @@
 
 import importlib
 import re
+import shlex
 import sys
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+from holdfast.contrastive import CONTRASTIVE, Contrastive
+from holdfast.registry import lookup
 
 ROOT = Path(__file__).parents[2]
 PAPERS = ("crust", "prl", "early", "sane")
@@ -19,13 +25,18 @@ def papers():
     return importlib.import_module("papers")
 
 
+@pytest.fixture(scope="module")
+def lines(papers):
+    return lru_cache(papers.lines)
+
+
 def test_the_page_is_what_its_script_makes(papers):
     assert papers.PAGE.read_text() == papers.page(), "run python benchmarks/papers.py"
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_no_line_is_empty_and_every_file_is_there(papers, paper):
-    for line in papers.lines(paper):
+def test_no_line_is_empty_and_every_file_is_there(lines, paper):
+    for line in lines(paper):
         assert all(cell.strip() for cell in line), line
         assert "nan" not in line.ours
         if line.file == "-":
@@ -38,6 +49,14 @@ def test_no_line_is_empty_and_every_file_is_there(papers, paper):
             assert re.search(rf"\b(def|class) {name}\b", text), f"{path} has no {name}"
         for name in re.findall(r"(?:tests|benchmarks)/[\w/.]+", line.command):
             assert (ROOT / name.rstrip(".")).exists(), line
+
+
+def test_what_is_said_of_imagenet_can_be_asked_for(papers):
+    for words in papers.NAMES.values():
+        name, *rest = shlex.split(words)
+        settings = [value for key, value in pairwise(rest) if key == "--set"]
+        assert isinstance(lookup("method", name, CONTRASTIVE, settings)(), Contrastive)
+        assert {word for word in rest if word.startswith("--")} <= {"--set", "--lars", "--lr"}
 
 
 def numbered(items, word):
@@ -64,8 +83,8 @@ def numbered(items, word):
         ("sane", "Algorithm", "1"), ("sane", "Equation", range(1, 10)), ("sane", "Theorem", range(1, 9)),
     ],
 )  # fmt: skip
-def test_every_table_figure_and_statement_has_a_line(papers, paper, word, all_of):
-    items = [line.item.replace("Equation 6.75", "") for line in papers.lines(paper)]
+def test_every_table_figure_and_statement_has_a_line(lines, paper, word, all_of):
+    items = [line.item.replace("Equation 6.75", "") for line in lines(paper)]
     items = [item[0].upper() + item[1:] for item in items if item]
     items = [re.sub(r"\b([a-z])(?=(quation|heorem|able|igure|ssumption))", lambda m: m[1].upper(), i) for i in items]
     wanted = set(all_of.split()) if isinstance(all_of, str) else {str(n) for n in all_of}

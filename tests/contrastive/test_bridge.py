@@ -140,6 +140,17 @@ def test_a_table_from_file_to_crust(tmp_path):
     assert "prediction" in run("predict", "run", "people.csv").output
 
 
+def test_the_mixing_and_the_optimizer_are_set(tmp_path):
+    pd.DataFrame({"a": range(30), "b": range(30), "y": [0, 1] * 15}).to_csv(tmp_path / "t.csv", index=False)
+    run(
+        "pretrain", "t.csv", "--label", "y", "--out", "o", "--set", "mixup=VanillaMixup(kappa=0.1)", "--epochs", 1,
+        "--lars", "--lr", 0.3, "--quiet", "--device", "cpu",
+    )  # fmt: skip
+    config = json.loads((tmp_path / "o" / "run.json").read_text())
+    assert config["method"]["settings"]["mixup"] == {"name": "VanillaMixup", "settings": {"kappa": 0.1}}
+    assert config["optimizer"]["name"] == "LARS"
+
+
 def test_images_from_file_to_ordinary_training(tmp_path, stripes):
     np.savez(tmp_path / "stripes.npz", x_train=stripes.x.numpy(), y_train=stripes.y.numpy())
     fast = ("--quiet", "--device", "cpu", "--batch-size", 24)
@@ -158,6 +169,9 @@ def test_mistakes_on_the_command_line(tmp_path):
         (("--set", "mixup=vanilla"), "mixup takes MomentumMixup"),
         (("--set", "nonsense=1"), "sane has no setting"),
         (("--lr", "0"), "must be positive"),
+        (("--set", "mixup=VanillaMixup(kappa=0)"), "kappa"),
+        (("--set", "mixup=VanillaMixup(sum([1]))"), "mixup takes MomentumMixup"),
+        (("--set", "mixup=Mixup(2)"), "mixup takes MomentumMixup"),
     ):
         done = run("pretrain", "t.csv", "--label", "y", "--out", "o", *command, ok=False)
         assert isinstance(done.exception, HoldfastError)

@@ -15,10 +15,13 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast import HoldfastError, Run
 from holdfast.cli.commands import app
-from holdfast.data import read, read_inputs
+from holdfast.contrastive.pretrain import pretrain
+from holdfast.data import images, read, read_inputs
 from holdfast.data.display import Display
+from holdfast.data.encode import items
 from holdfast.data.source import Source
 from holdfast.encoders import encoder_named
+from holdfast.select.facility import facility_location
 
 TEXTS = "own_encoders:Letters"
 IMAGES = "own_encoders:Colours"
@@ -148,6 +151,37 @@ def test_a_run_on_a_folder_of_images(folder, tmp_path):
     assert display.png(0)[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [TEXTS, IMAGES])
+def test_learning_without_labels_starts_from_features(name, table, folder, tmp_path):
+    data, pre, out = table if name == TEXTS else folder, tmp_path / "pre", tmp_path / "run"
+    say = (*(("--label", "label") if name == TEXTS else ()), "--net", name, "--quiet")
+    said = command("pretrain", data, *say, "--epochs", 3, "--out", pre)
+    assert f"--from {pre} --net {name}" in " ".join(said.split())
+    rows, _ = read(data, label="label" if name == TEXTS else None, encoder=name)
+    assert Run.load(pre, trust=[name]).config.shape == rows.shape
+    command("fit", data, *say, "--from", pre, "--epochs", 8, "--out", out)
+    assert Run.load(out, trust=[name]).best > 0.9
+    in_memory = (torch.randint(0, 256, (20, 3, 20, 20), dtype=torch.uint8), torch.arange(20) % 2)
+    if name == IMAGES:
+        rows = holdfast.Rows(*in_memory, ("a", "b"))
+        assert pretrain(rows, net=IMAGES, epochs=1, batch_size=10).config.shape == (12,)
+
+
+def test_rows_are_chosen_by_features(table, folder, tmp_path):
+    for data, name in ((table, TEXTS), (folder, IMAGES)):
+        label = ("--label", "label") if name == TEXTS else ()
+        out = tmp_path / f"{data.stem}_chosen.csv"
+        said = command("select", data, *label, "--net", name, "--k", 4, "--out", out, "--quiet")
+        rows, _ = read(data, label="label" if label else None, encoder=name)
+        assert pd.read_csv(out)["row"].tolist() == facility_location(rows.x.numpy(), 4).index.tolist()
+        assert "4 of" in said
+    with pytest.raises(HoldfastError, match="are pictures, which have no distances of use; name a pre-trained network"):
+        command("select", folder, "--net", "cnn4", "--out", tmp_path / "other.csv")
+    with pytest.raises(HoldfastError, match=r"--way stream goes through a \.npy file"):
+        command("select", table, "--label", "label", "--way", "stream", "--k", 4, "--out", tmp_path / "other.csv")
+
+
 def test_images_of_an_array_are_shown_as_pixels(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (30, 32, 32, 3), dtype=np.uint8)
     np.savez(tmp_path / "images.npz", x_train=pixels, y_train=np.arange(30) % 2)
@@ -159,6 +193,30 @@ def test_images_of_an_array_are_shown_as_pixels(tmp_path):
     assert np.array_equal(np.asarray(Image.open(tmp_path / "seven.png")), pixels[7])
     x, _ = read_inputs(tmp_path / "images.npz", rows.recipe)
     assert torch.equal(x, rows.x)
+
+
+def test_photographs_become_the_squares_of_the_encoder_at_once(tmp_path, monkeypatch):
+    draw = np.random.default_rng(0)
+    photo = Image.fromarray(draw.integers(0, 256, (6, 8, 3), dtype=np.uint8)).resize(
+        (640, 480), Image.Resampling.BICUBIC
+    )
+    turned = Image.Exif()
+    turned[0x0112] = 6  # shown a quarter turned to the right
+    photo.save(tmp_path / "upright.jpg", quality=95)
+    photo.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "turned.jpg", quality=95, exif=turned)
+    sources = [tmp_path / "upright.jpg", tmp_path / "turned.jpg"]
+    recipe = {"kind": "image", "size": [192, 256], "channels": 3, "encoder": {"name": IMAGES}}
+    decoded, plain = [], images._plain
+    monkeypatch.setattr(images, "_plain", lambda image: decoded.append(image.size) or plain(image))
+    whole, squares = (items(images.Pictures(sources, recipe), recipe, side) for side in (None, 224))
+    found = squares.load([0, 1])
+    assert decoded == [(320, 240)] * 2  # by half, since a quarter would be too little
+    expected = np.array(photo.resize((224, 224), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
+    assert np.abs(found.numpy().astype(int) - expected).mean() < 2
+    assert whole.load([0, 1]).shape == (2, 3, 192, 256)
+    assert not set(whole.digests) & set(squares.digests)
+    small = {**recipe, "size": [32, 32]}
+    assert items(images.Pictures(sources, small), small, 224).load([0]).shape == (1, 3, 32, 32)
 
 
 def test_broken_images_are_left_out_or_named(folder):

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast import HoldfastError, Run
 from holdfast.cli.commands import app
+from holdfast.contrastive.pretrain import pretrain
 from holdfast.data import read, read_inputs
 from holdfast.data.display import Display
 from holdfast.encoders.tuned import TunedText, network
@@ -249,6 +250,28 @@ def test_texts_are_not_mixed(name):
         holdfast.fit((texts, [i % 2 for i in range(40)]), method, TEXTS, tune=True, epochs=12)
 
 
+@pytest.mark.slow
+def test_learning_without_labels_starts_from_the_encoder(folder, tmp_path):
+    pre, out = tmp_path / "pre", tmp_path / "run"
+    say = ("--net", IMAGES, "--tune", "--quiet")
+    said = command("pretrain", folder, *say, "--epochs", 2, "--out", pre)
+    assert f"holdfast fit {folder} --from {pre} --net {IMAGES} --tune" in said
+    learnt = read_tensors(pre / "model.safetensors")[0]
+    moved = learnt["body.0.weight"] - torch.eye(3)[:, :, None, None]
+    assert 0 < moved.abs().max() < 0.5  # from its pre-trained weights, not from new ones
+    command("fit", folder, *say, "--from", pre, "--method", "standard", "--lr", 1e-9, "--epochs", 1, "--out", out)
+    started = read_tensors(out / "model.safetensors")[0]
+    torch.testing.assert_close(started["body.0.weight"], learnt["body.0.weight"], atol=1e-5, rtol=0)
+    command("fit", folder, *say, "--from", pre, "--epochs", 1, "--out", tmp_path / "default")
+    assert RunFolder(tmp_path / "default").evidence() is not None
+
+
+def test_texts_have_no_views_to_be_tuned_on(table):
+    rows, _ = read(table, label="label", encoder=TEXTS, tune=True)
+    with pytest.raises(HoldfastError, match="no views of texts"):
+        pretrain(rows)
+
+
 def test_where_there_is_nothing_to_tune(table, tmp_path):
     numbers = tmp_path / "numbers.csv"
     pd.DataFrame({"a": range(20), "b": range(3, 23), "label": [0, 1] * 10}).to_csv(numbers, index=False)
@@ -260,7 +283,6 @@ def test_where_there_is_nothing_to_tune(table, tmp_path):
         ((tmp_path / "plain.npz",), "neither text nor images"),
         ((table, "--label", "label", "--net", "mlp"), "mlp is none"),
         ((table, "--label", "label", "--features", tmp_path / "features.npy"), "leave --tune or --features out"),
-        ((table, "--label", "label", "--from", tmp_path), "leave out one"),
         ((table, "--label", "label", "--net", "own_encoders:Letters"), "has no tokens"),
     ):
         with pytest.raises(HoldfastError, match=said):

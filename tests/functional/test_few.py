@@ -7,11 +7,11 @@ from sklearn.metrics import f1_score
 
 from holdfast import HoldfastError, find_label_issues
 from holdfast.functional import flips
-from holdfast.functional.few import few_of
+from holdfast.functional.few import Summed, denoised, few, few_of
 from holdfast.functional.flips import Columns, cells_of
 from holdfast.functional.label_trust import trust_in
 from holdfast.issues import label_trust, noise_of
-from holdfast.kept import KEPT, Kept, packed, unpacked, written_out
+from holdfast.kept import KEPT, Kept, mixed, packed, unpacked, with_class, written_out
 
 
 def planted(rows, classes, seed=0, rate=0.2):
@@ -115,3 +115,43 @@ def test_draws_at_once_equal_draws_one_by_one():
         one, table = cells.drawn(start, weight[k : k + 1], 3)
         torch.testing.assert_close(one[0], wrong[k])
         torch.testing.assert_close(table[0], tables[k])
+
+
+def test_what_is_summed_over_many_classes_is_what_all_of_them_give():
+    rng = torch.Generator().manual_seed(0)
+    y, rows = torch.arange(200) % 60, torch.randint(200, (900,), generator=rng)
+    usual = 3 * torch.randn(200, 60, generator=rng)
+    expected = (usual[rows] + torch.randn(900, 60, generator=rng)).softmax(1)
+    some, whole = Summed(y, 60), torch.zeros(200, 60)
+    for part in torch.arange(900).split(50):
+        some.add(rows[part], expected[part])
+        whole.index_add_(0, rows[part], expected[part])
+    mean = some.mean(4.5)
+    assert isinstance(mean, Kept)
+    assert (written_out(mean) - whole / 4.5).abs().max() < 0.01
+    torch.testing.assert_close(mean.of(y), (whole / 4.5).gather(1, y[:, None])[:, 0])
+    some.add(rows, expected)
+    assert not torch.equal(some.mean(4.5).value, mean.value), "a mean is a copy"
+
+
+def test_the_order_of_kept_classes_says_nothing():
+    given, _, expected = planted(2_000, 80)
+    kept, _ = few_of(expected, torch.from_numpy(given))
+    order = torch.randperm(KEPT, generator=torch.Generator().manual_seed(1))
+    shuffled = Kept(kept.value[:, order], kept.number[:, order], 80)
+    torch.testing.assert_close(
+        written_out(denoised(shuffled, 0.2)), written_out(denoised(kept, 0.2)), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_targets_of_many_classes_are_those_of_all():
+    given, _, expected = planted(300, 70)
+    y = torch.from_numpy(given)
+    first, second = few(torch.from_numpy(expected), y), few(torch.from_numpy(expected).sqrt().roll(3, 0), y)
+    both = mixed(first, second, 0.25)
+    torch.testing.assert_close(written_out(both), torch.lerp(written_out(first), written_out(second), 0.25))
+    assert torch.equal(both.largest(), written_out(both).argmax(1))
+    some = torch.arange(300) < 100
+    settled = written_out(with_class(both, y, some))
+    assert torch.equal(settled[:100], torch.nn.functional.one_hot(y[:100], 70).float())
+    assert torch.equal(settled[100:], written_out(both)[100:])

@@ -507,9 +507,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--moments", type=int, default=200, help="kills; a tenth as many of each other disturbance")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no other moment after so many")
     parser.add_argument("--only", choices=list(COMMANDS), help="one command alone")
     parser.add_argument("--record", type=Path, default=Path("runs/chaos.csv"), help="where each moment becomes a line")
     asked = parser.parse_args()
+    end = time.monotonic() + asked.minutes * 60
     os.environ.update({"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"})
     import torch
 
@@ -543,6 +545,8 @@ def main() -> int:
         for how, name, number in planned(asked.moments, asked.seed):
             if (str(asked.seed), how, str(number)) in done or asked.only not in (None, name):
                 continue
+            if time.monotonic() > end:
+                break
             if how == "clock" and not FAKE.exists():
                 wrong = ["skipped: libfaketime is not installed (apt-get install faketime)"]
             else:

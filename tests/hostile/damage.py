@@ -48,6 +48,7 @@ TOKENS = (
     b"0001-01-01",
     b"99999999999999999999",
     b"a" * 3000,
+    b"7" * 5000,
 )
 """What parsers stumble over."""
 VALUES: tuple[Any, ...] = (

@@ -32,13 +32,13 @@ from typing import Any, NamedTuple
 
 KEPT = Path(__file__).parent / "kept"
 HANGS = 10.0
-"""Seconds of the processor after which an input hangs; six times as many on the clock, since others may use it too."""
+"""Seconds of the processor after which an input hangs, whatever else the machine does; of sleep, six times as many."""
 GROWS = 512 << 20
 """Bytes by which a process may grow; what is read may take half of it."""
 LOADED = (
     "holdfast.adapters.sklearn", "holdfast.audit", "holdfast.contrastive.pretrain", "holdfast.diagnosis.page",
     "holdfast.engine", "holdfast.nets.trees", "holdfast.plots", "holdfast.report", "holdfast.review.app",
-    "lightning_fabric", "numba", "openpyxl", "pyarrow.parquet", "pyarrow.feather", "sklearn.ensemble",
+    "datasets", "lightning_fabric", "numba", "openpyxl", "pyarrow.parquet", "pyarrow.feather", "sklearn.ensemble",
     "sklearn.linear_model", "sklearn.neighbors", "torch.utils.data",
 )  # fmt: skip
 EACH = 2000
@@ -82,15 +82,18 @@ def _try(folder: Path, name: str, inputs: Sequence[bytes], seen: mmap.mmap, out:
     claimed = int(here.read_text().split()[0]) * resource.getpagesize() if here.exists() else 0
     if claimed:
         resource.setrlimit(resource.RLIMIT_AS, (claimed + (4 << 30), claimed + (4 << 30)))
+    longest = 0.0
     with out.open("a") as file:
         for number, content in enumerate(inputs):
-            seen[:16] = struct.pack("qd", number, time.process_time())
-            what = ""
+            began, what = time.process_time(), ""
+            seen[:16] = struct.pack("qd", number, began)
             try:
                 door.knock(content)
             except (Exception, SystemExit) as error:
                 if not well(error):
                     what = traceback.format_exc()[-2500:]
+            longest = max(longest, time.process_time() - began)
+            seen[16:] = struct.pack("d", longest)
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10) - usage
             if not what and grown > GROWS:
                 what = f"grown by {grown >> 20} MB"
@@ -119,15 +122,23 @@ def _cpu(process: int) -> float:
         return 0.0
 
 
+def _stood_in_line(process: int) -> float:
+    """Seconds that a process could have worked and had no processor."""
+    try:
+        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
 def _watch(process: int, seen: mmap.mmap) -> int | None:
     """Wait for a process; the number of the input that it hangs at, where it does."""
-    at, since = -2, time.monotonic()
+    at, since = -2, 0.0
     while os.waitpid(process, os.WNOHANG)[0] == 0:
         number, began = struct.unpack("qd", seen[:16])
+        clock = time.monotonic() - _stood_in_line(process)
         if number != at:
-            at, since = number, time.monotonic()
-        used, passed = _cpu(process) - began, time.monotonic() - since
-        if number >= 0 and (used > HANGS or passed > 6 * HANGS):
+            at, since = number, clock
+        if number >= 0 and (_cpu(process) - began > HANGS or clock - since > 6 * HANGS):
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
             return int(number)
@@ -135,13 +146,14 @@ def _watch(process: int, seen: mmap.mmap) -> int | None:
     return None
 
 
-def tried(folder: Path, name: str, inputs: Sequence[bytes]) -> list[Failure]:
-    """Try inputs at a door; a process that ends at one is followed by another that goes on behind it."""
-    failures, done = [], 0
+def tried(folder: Path, name: str, inputs: Sequence[bytes]) -> tuple[list[Failure], float]:
+    """Try inputs at a door, and tell the seconds of the processor that the longest took; a process that ends at one is
+    followed by another that goes on behind it."""
+    failures, done, longest = [], 0, 0.0
     while done < len(inputs):
         rest = inputs[done:]
-        seen = mmap.mmap(-1, 16)
-        seen[:16] = struct.pack("qd", -2, 0.0)
+        seen = mmap.mmap(-1, 24)
+        seen[:] = struct.pack("qdd", -2, 0.0, 0.0)
         out = folder / f"failures-{os.getpid()}.jsonl"
         out.unlink(missing_ok=True)
         process = os.fork()
@@ -153,7 +165,8 @@ def tried(folder: Path, name: str, inputs: Sequence[bytes]) -> list[Failure]:
             finally:
                 os._exit(1)
         hung = _watch(process, seen)
-        number = struct.unpack("qd", seen[:16])[0]
+        number, _, most = struct.unpack("qdd", seen[:])
+        longest = max(longest, most)
         lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
         failures += [Failure(name, what.strip().splitlines()[-1][:200], rest[k], what) for k, what in lines]
         if number == -1:
@@ -166,7 +179,7 @@ def tried(folder: Path, name: str, inputs: Sequence[bytes]) -> list[Failure]:
                 Failure(name, f"hangs for {HANGS:.0f} s" if hung is not None else "crash", rest[number], "")
             )
             done += number + 1
-    return failures
+    return failures, longest
 
 
 def prepared(folder: Path) -> None:
@@ -204,7 +217,8 @@ def main() -> int:
     os.environ |= {"HOLDFAST_MAX_MEMORY": str(GROWS // 2), "ARROW_DEFAULT_MEMORY_POOL": "system", "HF_HUB_OFFLINE": "1",
                    "OMP_NUM_THREADS": "1"}  # fmt: skip
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    began, failures, count, spent = time.monotonic(), [], 0, Counter[str]()
+    began, count, spent = time.monotonic(), 0, Counter[str]()
+    failures: list[Failure] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-fuzz-") as temporary:
         folder = Path(temporary)
         os.environ["HOLDFAST_CACHE"] = str(folder / "cache")
@@ -220,12 +234,16 @@ def main() -> int:
             else:
                 wanted = asked.inputs if asked.door else -(-asked.inputs * door.share // whole)
                 inputs = [content_of(door, name, asked.seed, number) for number in range(wanted)]
-            start = _spent()
+            start, longest = _spent(), 0.0
             for at in range(0, len(inputs), EACH):
-                failures += tried(folder, name, inputs[at : at + EACH])
+                found, most = tried(folder, name, inputs[at : at + EACH])
+                failures, longest = failures + found, max(longest, most)
             count += len(inputs)
             spent[name] += _spent() - start
-            print(f"{name}: {len(inputs):,} inputs, {spent[name]:.1f} s of the processor", flush=True)
+            print(
+                f"{name}: {len(inputs):,} inputs, {spent[name]:.1f} s of the processor, the longest {longest:.1f} s",
+                flush=True,
+            )
     told: set[tuple[str, str]] = set()
     for failure in failures:
         if (failure.door, failure.what) not in told:

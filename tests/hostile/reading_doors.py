@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import pickle
 import shutil
 import sqlite3
 import struct
+import tarfile
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import datasets
 import numpy as np
+import pandas as pd
+from hostile.damage import damaged
 from hostile.door import ROWS, Door, into, packed, table, written
 from PIL import Image
 
 from holdfast import read
+from holdfast.data import celeba, webvision
 from holdfast.data.opcodes import plain_values
 
 
@@ -35,6 +43,82 @@ def _reading(path: Path, **options: Any) -> Callable[[], None]:
                 rows.x[0]  # pictures are decoded as they are asked for
 
     return look
+
+
+def _sealed(content: bytes, draw: Random) -> bytes:
+    """A tar archive made wrong, mostly with the sums of its headers right again."""
+    tar = bytearray(damaged(content, draw))
+    if draw.randrange(3) == 0:  # a size of chance, a sign before it, a number in base 256
+        at = 512 * draw.randrange(max(1, len(tar) // 512))
+        tar[at + 124 : at + 136] = draw.choice((b"-0000001000\0", b"77777777777\0", b"\x80" + draw.randbytes(11)))
+    if draw.randrange(4):
+        for at in range(0, len(tar) - 511, 512):
+            if tar[at + 257 : at + 262] == b"ustar":
+                tar[at + 148 : at + 156] = b" " * 8
+                tar[at + 148 : at + 156] = b"%06o\0 " % sum(tar[at : at + 512])
+    return bytes(tar)
+
+
+def _tar(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+def _folders(folder: Path, frame: pd.DataFrame, pictures: tuple[bytes, ...]) -> dict[str, Door]:
+    """Shards, and folders of the layouts that are published."""
+    doors: dict[str, Door] = {}
+    members = {}
+    for i in range(4):
+        members |= {f"{'ü' * 60 if i else ''}{i}.png": pictures[0], f"{'ü' * 60 if i else ''}{i}.cls": b"%d" % (i % 2)}
+    members |= {"9.png": pictures[0], "9.json": b'{"label": "1", "id": 3}'}
+    path = folder / "shards" / "a.tar"
+    path.parent.mkdir()
+    doors["shards"] = Door((_tar(members),), into(path, _reading(path)), 30, _sealed)
+    names = [f"{i}.png" for i in range(6)]
+    faces = folder / "faces"
+    (faces / celeba.IMAGES).mkdir(parents=True)
+    search = folder / "search"
+    (search / webvision.TEST_IMAGES).mkdir(parents=True)
+    (search / "info").mkdir()
+    for name in names:
+        for place in (faces / celeba.IMAGES, search, search / webvision.TEST_IMAGES):
+            (place / name).write_bytes(pictures[0])
+    points = ["6", "a b c d e f g h i j", *(f"{name} 1 2 3 4 5 6 7 8 9 10" for name in names)]
+    lists = {
+        "landmarks": (faces, celeba.LANDMARKS, "\n".join(points)),
+        "partition": (faces, celeba.PARTITION, "".join(f"{name} {i % 3}\n" for i, name in enumerate(names))),
+        "synsets": (search, webvision.SYNSETS, "n00000001 a\nn00000002 b\nn00000003 c\n"),
+        "images found": (search, webvision.TRAIN, "".join(f"{name} {i % 3}\n" for i, name in enumerate(names))),
+        "images tested": (search, webvision.TEST, "".join(f"{name} {i % 3}\n" for i, name in enumerate(names))),
+    }
+    for root, file, text in lists.values():
+        (root / file).write_text(text)
+    for name, (root, file, text) in lists.items():
+        look = _reading(root) if root == faces else partial(webvision.read, root, classes=3)
+        doors[name] = Door((text.encode(),), into(root / file, look), 6)
+    half = folder / "parquet_folder"
+    half.mkdir()
+    for k in (0, 1):
+        frame.to_parquet(half / f"{k}.parquet")
+    for on_disk in (False, True):
+        doors[f"folder of parquet, {'on disk' if on_disk else 'in memory'}"] = Door(
+            ((half / "1.parquet").read_bytes(),),
+            into(half / "1.parquet", _reading(half, label="label", on_disk=on_disk)),
+            3,
+        )
+    saved = folder / "hugging_face"
+    datasets.Dataset.from_pandas(frame).save_to_disk(saved)
+    for file in ("data-00000-of-00001.arrow", "dataset_info.json", "state.json"):
+        for on_disk in (False, True):
+            look = _reading(saved, label="label", on_disk=on_disk)
+            name = f"hugging face {file}{', on disk' if on_disk else ''}"
+            doors[name] = Door(((saved / file).read_bytes(),), into(saved / file, look), 2)
+    return doors
 
 
 def readers(folder: Path) -> dict[str, Door]:
@@ -136,6 +220,7 @@ def readers(folder: Path) -> dict[str, Door]:
         label="label",
     )
     shutil.copytree(folder / "images" / "a", folder / "image_table" / "pictures")
+    doors |= _folders(folder, frame, pictures)
     features = folder / "features"
     features.mkdir()
     (features / "data.csv").write_bytes(frame[["age", "label"]].to_csv(index=False).encode())

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from holdfast import HoldfastError, Run
 from holdfast.cli import app
+from holdfast.encoders.named import encoder_named
 
 EVIL = """
 from pathlib import Path
@@ -106,6 +107,12 @@ def test_an_encoder_that_a_run_names_is_not_imported(run):
     with pytest.raises(HoldfastError, match="--trust-code evil_encoder:Encoder"):
         Run.load(run)
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("place", ["hf-hub:somebody/model", "local-dir:/tmp/model", "somebody/model"])
+def test_weights_that_timm_would_fetch_from_anywhere_are_not_loaded(place):
+    with pytest.raises(HoldfastError, match="no weights are loaded"):
+        encoder_named(f"timm:{place}")
 
 
 def test_a_pickle_that_a_run_names_is_not_read(run):

@@ -13,8 +13,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from holdfast import HoldfastError, read
+from holdfast.cli import app
 
 
 def holdfast(*command: object, **more) -> subprocess.CompletedProcess:
@@ -32,12 +34,12 @@ def table(path: Path, rows: int = 40) -> Path:
     ("options", "words"),
     [
         (["--out", "/dev/null/run"], "/dev/null"),
-        (["--device", "cuda", "--out", "run"], "--device"),
         (["--label", "[/red]", "--out", "run"], "no column '[/red]'"),
-        (["--label", "[bold]", "--out", "run"], "no column '[bold]'"),
-        (["--device", "abacus", "--out", "run"], "--device abacus"),
-        (["--precision", "half", "--out", "run"], "--precision half"),
         (["--seed", "99999999999999999999", "--out", "run"], "--seed"),
+        pytest.param(["--device", "cuda", "--out", "run"], "--device", marks=pytest.mark.slow),
+        pytest.param(["--label", "[bold]", "--out", "run"], "no column '[bold]'", marks=pytest.mark.slow),
+        pytest.param(["--device", "abacus", "--out", "run"], "--device abacus", marks=pytest.mark.slow),
+        pytest.param(["--precision", "half", "--out", "run"], "--precision half", marks=pytest.mark.slow),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, options, words):
@@ -117,3 +119,14 @@ def test_a_page_or_a_table_is_not_written_over_something_else(tmp_path, command)
     assert done.returncode == 2
     assert "exists; choose another name, or pass --force" in " ".join(done.stderr.split())
     assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_a_file_where_a_folder_is_needed_is_a_sentence(tmp_path):
+    done = holdfast("noise", table(tmp_path / "t.csv"), "--label", "label", "--out", tmp_path / "t.csv" / "o.csv")
+    assert done.returncode == 2
+    assert "there is a file where a folder is needed; choose another place" in " ".join(done.stderr.split())
+
+
+def test_what_is_no_array_is_not_called_a_pickle(tmp_path):
+    done = CliRunner().invoke(app, ["select", str(table(tmp_path / "t.csv")), "--out", str(tmp_path / "o.csv")])
+    assert str(done.exception).endswith("is no .npy or .npz file")

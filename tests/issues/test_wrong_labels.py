@@ -77,7 +77,7 @@ def reviewing(run):
     process.stdout.close()
     made = Run.records(run)
     queue = ReviewQueue(made.issue_table(), made.classes, None, None, Store(run / "other.sqlite", "x"))
-    assert queue.progress("Ada", Filter())["remaining"]["estimate"] == made.wrong_labels().expected
+    assert queue.progress("Ada", Filter())["remaining"] == made.wrong_labels().expected
     return "".join(lines)
 
 

@@ -70,7 +70,8 @@ def test_the_average_follows_the_network_slowly(blobs):
         share = max(0.1, 1 / step)
         mean = nets[0].weight.clone() if mean is None else (1 - share) * mean + share * nets[0].weight
         torch.testing.assert_close(method.averages[0].weight, mean)
-    assert method.predictor(nets) is method.averages[0]
+    x = torch.randn(5, 2)
+    torch.testing.assert_close(method.predictor(nets)(x), (method.averages[0](x) + method.averages[1](x)) / 2)
     assert not method.averages[0].training
     assert not any(parameter.requires_grad for parameter in method.parameters())
 

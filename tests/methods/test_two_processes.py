@@ -24,6 +24,10 @@ FURTHER = {
     "elr-plus, unmixed": lambda: ELRPlus(alpha=0, average=0.9),
 }
 METHODS_IN_PAIRS = dict.fromkeys(METHODS) | FURTHER
+QUICK = {
+    "standard", "second-opinion", "co-teaching", "crust", "decoupling", "elr", "ema-refinement", "forward", "prl-l"
+}  # fmt: skip
+"""One of each family; the others are slow in number, not each."""
 
 
 def steep(parameters):
@@ -41,11 +45,17 @@ def job(rows, name):
 
 
 @pytest.fixture(scope="module")
-def in_two(blobs):
-    return launch(train_all, {name: job(blobs, name) for name in METHODS_IN_PAIRS}, 2, "cpu", Silent())
+def in_two(blobs, request):
+    """Those that are asked for, in one launch."""
+    here = [item for item in request.session.items if item.module is request.module]
+    asked = {item.callspec.params["name"] for item in here if hasattr(item, "callspec")} | {"standard", "decoupling"}
+    jobs = {name: job(blobs, name) for name in METHODS_IN_PAIRS if name in asked}
+    return launch(train_all, jobs, 2, "cpu", Silent())
 
 
-@pytest.mark.parametrize("name", METHODS_IN_PAIRS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in METHODS_IN_PAIRS]
+)
 def test_two_processes_train_what_one_trains(blobs, in_two, name):
     method = made(name)
     torch.manual_seed(0)

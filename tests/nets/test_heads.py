@@ -15,6 +15,14 @@ def test_sizes_are_those_of_the_published_networks():
     assert count(resnet18(3, 10)) == 11_173_962
     assert count(resnet50(3, 10)) == 23_520_842
     assert resnet50(3, 10).head.in_features == 2048
+    assert count(resnet18(3, 1000, large=True)) == 11_689_512
+    assert count(resnet50(3, 1000, large=True)) == 25_557_032
+
+
+def test_the_stem_of_imagenet_makes_images_smaller_four_times():
+    net = build("resnet18-imagenet", (3, 64, 64), 5)
+    assert net.body[:4](torch.rand(2, 3, 64, 64)).shape == (2, 64, 16, 16)
+    assert net(torch.rand(2, 3, 64, 64)).shape == (2, 5)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "cnn4-wide"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from holdfast.review.calibrate import Calibration, calibrate
+from holdfast.review.calibrate import Calibration, Tally, calibrate
 from holdfast.review.order import telling
 
 NOBODY = np.zeros(0, dtype=bool)
@@ -87,6 +87,21 @@ def test_certain_labels_stay_certain_and_may_be_answered_about():
     found = calibrate(trust, np.array([False, False, True, False]), np.array([False, False, True, False]))
     assert found.trust[:3].tolist() == [0.0, 1.0, 0.0]
     assert np.isfinite(found.left).all()
+
+
+def test_a_tally_follows_each_answer():
+    trust, wrong = labels(1, 0.5, 0.8, rows=2000)
+    trust[:3] = 0.0, 1.0, 1.0
+    rng, reviewed, said = np.random.default_rng(0), np.zeros(2000, dtype=bool), wrong.copy()
+    tally = Tally(trust, reviewed, said)
+    for step in range(600):
+        row = int(rng.integers(300)) if step % 3 else int(rng.integers(2000))  # some are answered again, or opened
+        reviewed[row], said[row] = rng.random() < 0.8, wrong[row] ^ (rng.random() < 0.1)
+        tally.set(row, bool(reviewed[row]), bool(said[row]))
+        if step % 100 == 0:
+            assert tally.left() == pytest.approx(calibrate(trust, reviewed, said).left.estimate, rel=1e-3)
+    assert Tally(trust, reviewed, said).left() == pytest.approx(tally.left())
+    assert Tally(trust, np.ones(2000, dtype=bool), said).left() == 0
 
 
 def test_all_settled_leaves_none():

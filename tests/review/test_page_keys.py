@@ -39,7 +39,7 @@ def likely(page):
 
 
 def test_two_hundred_suspects_in_the_grid_within_forty_strokes(browser, digits_alike, tmp_path):
-    """A reviewer who knows the truth takes the exceptions out of each group and accepts the rest."""
+    """A reviewer who knows the truth takes exceptions out of each group, accepts the rest, and keeps the exceptions."""
     page, strokes, accepted, left = opened(browser, digits_alike.link, "Grace"), 0, {}, set()
 
     def stroke(key):
@@ -50,11 +50,13 @@ def test_two_hundred_suspects_in_the_grid_within_forty_strokes(browser, digits_a
     stroke("g")
     page.wait_for_selector("#grid:not([hidden])")
     while len(accepted) < 200:
-        suggested = page.text_content("#pair .accent-text")
+        suggested, taken_out = page.text_content("#pair .accent-text"), page.is_visible("#taken-out")
+        label = page.text_content("#pair b >> nth=0") if taken_out else suggested
         cells = page.query_selector_all("#cells .cell img")
         rows = [int(cell.get_attribute("src").split("/")[2].partition("?")[0]) for cell in cells]
         assert page.locator("#cells .cell[aria-selected=true]").count() == len(rows) <= 24
-        wrong = [k for k, at in enumerate(rows) if digits_alike.made[at] != suggested]
+        wrong = [k for k, at in enumerate(rows) if digits_alike.made[at] != label]
+        assert page.text_content("#grid .full").startswith("EnterKeep" if taken_out else "EnterAccept")
         across = page.evaluate("getComputedStyle(document.querySelector('.tiles')).gridTemplateColumns").count(" ") + 1
         here = 0
         for k in wrong:
@@ -67,8 +69,8 @@ def test_two_hundred_suspects_in_the_grid_within_forty_strokes(browser, digits_a
             here = k
         assert page.locator("#cells .cell[aria-selected=true]").count() == len(rows) - len(wrong)
         stroke("Enter")
-        accepted.update({at: suggested for k, at in enumerate(rows) if k not in wrong})
-        left.update(rows[k] for k in wrong)
+        accepted.update({at: label for k, at in enumerate(rows) if k not in wrong})
+        left = left - set(rows) | {rows[k] for k in wrong}
         until(page, lambda: decided(page) == len(accepted))
     assert strokes <= 40
     assert page.problems == []
@@ -91,6 +93,30 @@ def test_a_stroke_over_many_rows_is_undone_at_once(page):
     until(page, lambda: decided(page) == before)
     assert page.text_content("#pair") == pair
     assert page.locator("#cells .cell").count() == many
+
+
+def test_what_was_taken_out_is_asked_about_next_and_kept_by_enter(page, digits_alike):
+    before = decided(page)
+    page.keyboard.press("g")
+    page.wait_for_selector("#grid:not([hidden])")
+    cells, many = "#cells .cell img", page.locator("#cells .cell").count()
+    taken = [int(page.get_attribute(f"{cells} >> nth={k}", "src").split("/")[2].partition("?")[0]) for k in (0, 1)]
+    for key in ("Space", "ArrowRight", "Space", "s"):
+        page.keyboard.press(key)
+    page.wait_for_selector("#taken-out:not([hidden])")
+    assert decided(page) == before + many - 2
+    assert page.locator(cells).count() == 2
+    page.keyboard.press("Enter")
+    until(page, lambda: decided(page) == before + many)
+    assert page.is_hidden("#taken-out")
+    assert [said(page, digits_alike, row)["Ada"] for row in taken] == ["keep", "keep"]
+    page.keyboard.press("z")
+    until(page, lambda: decided(page) == before + many - 2)
+    assert page.is_visible("#taken-out"), "Enter would keep them again"
+    page.keyboard.press("z")
+    until(page, lambda: decided(page) == before)
+    assert page.is_hidden("#taken-out")
+    assert page.locator(cells).count() == many
 
 
 def test_nothing_selected_decides_nothing(page):

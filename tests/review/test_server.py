@@ -339,8 +339,13 @@ def test_groups_a_summary_and_the_end(digits, tmp_path):
         assert {"name": "Grace", "decided": len(rows) - 1} in [
             {"name": line["name"], "decided": line["decided"]} for line in found["reviewers"]
         ]
-        for rate in found["rate"].values():
-            assert 0 <= rate["low"] <= rate["rate"] <= rate["high"] <= 1
+        # The same numbers as those of holdfast issues.
+        told = Run.records(digits.run).wrong_labels()
+        assert list(found["wrong"]["before"].values()) == list(told.review.before)
+        assert list(found["wrong"]["after"].values()) == [told.rate, told.low, told.high]
+        assert list(found["wrong"]["remaining"].values()) == [round(value) for value in told.review.left]
+        progress = client.get("/api/next", params={"reviewer": "Grace"}).json()["progress"]
+        assert progress["remaining"] == pytest.approx(told.review.left[0], abs=1)
         for _ in range(2):
             exported = client.post("/api/export", json={"reviewer": "Grace"}).json()
         assert exported["changed"] >= len(rows) - 1

@@ -77,6 +77,7 @@ def _outputs(net, x):
     return getattr(found, "logits", found)
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_it_ends_in_the_same_weights(framework, tmp_path):
     x, y, _ = rows_of(framework, 320)
     whole, session = framework.train(x, y, tmp_path / "whole", epochs=4)
@@ -100,6 +101,7 @@ def as_rank(folder, name):
     return settled(net), session.issues()["row"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, needed in FRAMEWORKS.items() if needed])
 def test_two_processes_end_where_one_does(name, tmp_path):
     pytest.importorskip(FRAMEWORKS[name])

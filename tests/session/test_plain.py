@@ -99,7 +99,14 @@ def in_ddp(folder, rows, name, batch_size, accumulate):
     return {name.removeprefix("module."): value for name, value in made.items()}, session.issues()["row"].tolist()
 
 
-@pytest.mark.parametrize(("name", "accumulate"), [("prl-l", 1), ("crust", 1), ("elr", 2)])
+@pytest.mark.parametrize(
+    ("name", "accumulate"),
+    [
+        ("prl-l", 1),
+        pytest.param("crust", 1, marks=pytest.mark.slow),
+        pytest.param("elr", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_two_processes_end_where_one_does(blobs, tmp_path, name, accumulate):
     two, issues = in_two(in_ddp, tmp_path, blobs, name, 24 // accumulate, accumulate)
     one, session = trained(blobs, name, 48)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.feed import Feed
+from holdfast.kept import Kept
 from holdfast.method import Method
 from holdfast.nets import without_trees
 from holdfast.stack import Stack
@@ -37,6 +38,11 @@ class ClassWeights(Stack):
         target = plan.target
         if target is None:
             counts = weight[data.y]
+        elif isinstance(target, Kept):
+            weighted = target.value * weight.to(target.device)[target.number.long()]
+            counts = weighted.sum(1)
+            value = torch.where(counts[:, None] > 0, weighted / counts[:, None].clamp_min(1e-30), target.value)
+            target = target.with_values(value)
         else:
             counts = target.to(weight) @ weight
             target = torch.where(counts[:, None] > 0, target * weight / counts[:, None].clamp_min(1e-30), target)

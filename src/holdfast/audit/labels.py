@@ -15,11 +15,12 @@ from holdfast.audit.learners import Linear, Network, Own, TargetTrees
 from holdfast.audit.subject import Subject
 from holdfast.data.native import native_columns
 from holdfast.data.scale import unscaled
+from holdfast.functional.boosting.base import ITERATIONS
 from holdfast.functional.held_out import HeldOut, held_out, held_out_loss, stratified_folds
 from holdfast.functional.label_trust import Trust, joined_evidence, label_trust, trust_in
 from holdfast.functional.neighbours import neighbour_votes
 from holdfast.functional.target_trust import target_trust
-from holdfast.functional.trees import ITERATIONS, tree_opinions
+from holdfast.functional.trees import tree_opinions
 from holdfast.issues.find import FLAGGED
 from holdfast.issues.noise import Noise, WrongLabels, noise_of, rate_by_trust
 from holdfast.kept import Probabilities, written_out

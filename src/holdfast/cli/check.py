@@ -24,37 +24,35 @@ WITHOUT = ("mlp", "cnn4")
 
 def check(
     data: o.Data,
-    out: Annotated[Path, typer.Option(help="Folder for issues.csv and check.html.")] = Path("check"),
+    out: Annotated[Path, typer.Option(help="The folder for issues.csv and check.html.")] = Path("check"),
     label: o.Label = None,
     test: Annotated[
-        Path | None, typer.Option(help="File of rows to test on; training rows among them are found.")
+        Path | None, typer.Option(help="A test file; rows that are also in the training data are found.")
     ] = None,
     net: Annotated[
         str,
         typer.Option(
-            help=f"A pre-trained network that reads texts or photographs: {', '.join(ENCODERS)}, text:FOLDER or "
+            help=f"A pre-trained network to read texts or photographs: {', '.join(ENCODERS)}, text:FOLDER or "
             "image:FOLDER (or a name on the Hugging Face hub), timm:NAME; auto: the usual one if it is installed and "
             "needs no more than five minutes; mlp or cnn4: none."
         ),
     ] = "auto",
     features: Annotated[
         Path | None,
-        typer.Option(
-            help="A .npy file of features to judge labels by, a row for each row of DATA.", show_default=False
-        ),
+        typer.Option(help="A .npy file of features to judge labels by, one row per row of DATA.", show_default=False),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="One more model to judge labels by, of scikit-learn's kind, as module:Class, with its defaults: "
-            "lightgbm:LGBMClassifier, xgboost:XGBClassifier, my_module:MyModel. Heard if held-out labels bear it out.",
+            help="One more model to judge labels by, with the interface of scikit-learn: lightgbm:LGBMClassifier, "
+            "xgboost:XGBClassifier, my_module:MyModel. Used if it predicts held-out labels well.",
             show_default=False,
         ),
     ] = None,
     task: o.TaskName = None,
     threads: o.Threads = 0,
     missing: o.Drop = o.Missing.error,
-    truth: Annotated[str | None, typer.Option(help="Column of true labels, which is left alone.")] = None,
+    truth: Annotated[str | None, typer.Option(help="A column of true labels, which is ignored.")] = None,
     delimiter: o.Delimiter = None,
     encoding: o.Encoding = None,
     table: o.TableName = None,
@@ -67,7 +65,7 @@ def check(
     trust_pickle: o.TrustPickle = False,
     quiet: o.Quiet = False,
 ) -> None:
-    """Say what is wrong with data: labels, duplicates, outliers, rare classes, suspicious columns. Trains no network.
+    """Find problems in data, before you train: wrong labels, duplicates, outliers, rare classes, leaking columns.
 
     Example: [bold]holdfast check people.csv --label income[/bold]
     """

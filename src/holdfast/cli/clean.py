@@ -22,25 +22,28 @@ SHOWN = 10
 def clean(
     run: o.RunPath,
     out: Annotated[
-        Path, typer.Option(help="The file to write, or the folder where the data is one.", show_default=False)
+        Path, typer.Option(help="The file to write, or the folder if the data is a folder.", show_default=False)
     ],
     correct: Annotated[
         float | None,
         typer.Option(
-            help=f"Correct labels of less trust; {names.CORRECT:g} if nothing else is asked for.", show_default=False
+            help=f"Correct labels with a lower trust; by default {names.CORRECT:g}, unless you drop or mark.",
+            show_default=False,
         ),
     ] = None,
     drop: Annotated[
-        float | None, typer.Option(help="Drop rows of less trust that are not corrected.", show_default=False)
+        float | None, typer.Option(help="Drop rows with a lower trust that are not corrected.", show_default=False)
     ] = None,
-    mark: Annotated[bool, typer.Option("--mark", help="Add columns with trust and suggestion.")] = False,
+    mark: Annotated[
+        bool, typer.Option("--mark", help="Add columns with trust and suggestion; by itself, changes no labels.")
+    ] = False,
     force: o.Force = False,
     follow_links: d.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
-    """Write the data of a run again, in its own format, with wrong labels corrected, dropped or marked.
+    """Write your data in its own format, with wrong labels corrected, dropped or marked.
 
-    Everything else stays as it is, byte for byte where the format allows it. Reviewed labels are as decided.
+    Everything else stays the same, byte for byte if the format allows it. Reviewed labels are as decided.
 
     Example: [bold]holdfast clean run/ --out people_clean.csv[/bold]
     """

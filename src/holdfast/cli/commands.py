@@ -73,9 +73,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Train neural networks on data whose labels are partly wrong.",
-    epilog="DATA is a table (CSV, Excel, JSON, Parquet, ...; plain or packed), an .npz file (x_train, y_train), a "
-    "folder of images (one subfolder a class), or a folder with the published files of MNIST, CIFAR or CelebA.",
+    help="Train neural networks on data whose labels are partly wrong, and find the wrong ones.",
+    epilog="DATA is a table (CSV, Excel, JSON, Parquet, ...; plain or compressed), an .npz file (x_train, y_train), a "
+    "folder of images (one subfolder per class), or a folder with the published files of MNIST, CIFAR or CelebA.",
 )
 
 
@@ -95,17 +95,19 @@ def _max_memory(size: str | None) -> None:
 
 @app.callback()
 def _about(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
     max_memory: Annotated[
         str | None,
         typer.Option(
             metavar="SIZE",
             callback=_max_memory,
-            help="Memory that data may take, such as 8GB; half of what is free.",
+            help="How much memory the data may use, such as 8GB; by default, half of what is free.",
             show_default=False,
         ),
     ] = None,
-    debug: Annotated[bool, typer.Option(mistakes.DEBUG, help="Show tracebacks of errors.")] = False,
+    debug: Annotated[bool, typer.Option(mistakes.DEBUG, help="Show the traceback of an error.")] = False,
 ) -> None: ...
 
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def compare(
     data: o.Data,
-    out: Annotated[Path, typer.Option(help="Folder for the runs, the table and the picture.")] = Path("comparison"),
+    out: Annotated[Path, typer.Option(help="The folder for the runs, the table and the picture.")] = Path("comparison"),
     label: o.Label = None,
     methods: Annotated[
-        str, typer.Option(help="Names with commas between them, of those that holdfast methods lists.")
+        str, typer.Option(help="Names of methods, separated by commas (see holdfast methods).")
     ] = f"standard,{names.METHOD}",
     options: Annotated[
         list[str],
@@ -45,9 +45,11 @@ def compare(
             "given."
         ),
     ] = None,
-    rate: Annotated[float, typer.Option(help="Share of labels to plant wrong ones in.")] = 0.4,
-    seeds: Annotated[int, typer.Option(help="Repetitions.")] = 3,
-    jobs: Annotated[int, typer.Option(help="Runs at a time, a process each with --threads threads (1 if 0).")] = 1,
+    rate: Annotated[float, typer.Option(help="The share of labels to make wrong.")] = 0.4,
+    seeds: Annotated[int, typer.Option(help="How often to repeat each training.")] = 3,
+    jobs: Annotated[
+        int, typer.Option(help="How many runs at a time, each in a process with --threads threads (1 if that is 0).")
+    ] = 1,
     on: o.On = "local",
     task: o.TaskName = None,
     test: o.Test = "0.2",
@@ -72,7 +74,7 @@ def compare(
     quiet: o.Quiet = False,
     config: OptionsFile = None,
 ) -> None:
-    """Train several methods alike and put them side by side.
+    """Train with several methods in the same way and compare the results.
 
     Example: [bold]holdfast compare digits.npz --methods standard,crust --noise symmetric --rate 0.4[/bold]
     """

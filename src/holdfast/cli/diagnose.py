@@ -15,14 +15,14 @@ from holdfast.cli import options as o
 def diagnose(
     run: o.RunPath,
     out: Annotated[
-        Path | None, typer.Option(help="HTML file to write; diagnosis.html in the run if not given.")
+        Path | None, typer.Option(help="The HTML file to write; by default, diagnosis.html in the run.")
     ] = None,
-    examples: Annotated[int, typer.Option(help="Rows whose Jacobian is looked at.")] = 100,
+    examples: Annotated[int, typer.Option(help="How many rows to compute the Jacobian for.")] = 100,
     follow_links: d.FollowLinks = False,
     force: o.Force = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
-    """Say how far a run went, what its Jacobian looks like, and which conditions of the theorems hold.
+    """Compare a run with the theory: how far its weights moved, its Jacobian, and which theorems apply.
 
     Example: [bold]holdfast diagnose run/[/bold]
     """

@@ -31,14 +31,14 @@ def export(
     out: Annotated[Path, typer.Option(help="The file to write; a folder for hugging-face.", show_default=False)],
     to: Annotated[
         To,
-        typer.Option(help="csv: reviewed labels, for fit --labels. Others: doubtful rows with suggestions, to label."),
+        typer.Option(help="csv: corrected labels for fit --labels. Others: doubtful rows with suggestions, to label."),
     ] = To.csv,
-    every: Annotated[bool, typer.Option("--all", help="All rows to label, not only the doubtful ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Export all rows to label, not only the doubtful ones.")] = False,
     force: o.Force = False,
     follow_links: d.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
-    """Write reviewed labels, or doubtful rows for the tools that people label with ([bold]import[/bold] takes them in).
+    """Write corrected labels, or doubtful rows for a labelling tool ([bold]import[/bold] reads its answers).
 
     Example: [bold]holdfast export run/ --out cleaned.csv[/bold]
     """

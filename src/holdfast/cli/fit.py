@@ -35,39 +35,38 @@ def fit(
     data: Annotated[
         Path | None,
         typer.Argument(
-            help="Table of any common format, .npz, image folder, MNIST or CIFAR folder.", show_default=False
+            help="A table in any common format, .npz, or a folder of images, MNIST or CIFAR.",
+            show_default=False,
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("run"),
+    out: Annotated[Path, typer.Option(help="The folder for the run.")] = Path("run"),
     label: o.Label = None,
     labels: Annotated[
         Path | None,
         typer.Option(
-            help="Corrected labels from holdfast export; those reviewed are fully trusted.", show_default=False
+            help="Corrected labels from holdfast export; reviewed ones are fully trusted.", show_default=False
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help="How to train: a name that holdfast methods lists.")] = names.METHOD,
+    method: Annotated[str, typer.Option(help="How to train; holdfast methods lists the names.")] = names.METHOD,
     options: o.Settings = [],  # noqa: B006
     stop: Annotated[
         str | None,
         typer.Option(
-            help=f"When to stop before wrong labels are memorised: {', '.join(names.STOPS)}; with --set "
+            help=f"Stop before wrong labels are memorised: {', '.join(names.STOPS)}; for example with --set "
             "stop.patience=5."
         ),
     ] = None,
     pretrained: Annotated[
-        Path | None, typer.Option("--from", help="Start from the network of this run (holdfast pretrain).")
+        Path | None, typer.Option("--from", help="Start from the network of this run (see holdfast pretrain).")
     ] = None,
     evidence: Annotated[
         bool,
-        typer.Option(
-            help="Ask networks that have not seen a label whether it is right; finds more wrong labels, in more time."
-        ),
+        typer.Option(help="Ask networks that have not seen a label whether it is right. Finds more, but takes longer."),
     ] = True,
     config: Annotated[
         Path | None,
         typer.Option(
-            help="A YAML file with options by their names; or a run.json, to train as that run did, without DATA.",
+            help="A YAML file with options by name, or a run.json to repeat that run; then leave out DATA.",
             show_default=False,
             is_eager=True,
             callback=take_options,
@@ -90,25 +89,25 @@ def fit(
     seed: o.Seed = 0,
     device: o.Device = "auto",
     devices: Annotated[
-        int, typer.Option(help="Devices that train together, a process each; cpu counts processes.")
+        int, typer.Option(help="How many devices train together, with one process each; on cpu, how many processes.")
     ] = 1,
     strategy: Annotated[str, typer.Option(help="How several devices share the work: auto or ddp.")] = "auto",
     precision: o.Precision = "32-true",
     threads: o.Threads = 0,
-    jobs: Annotated[int, typer.Option(help="Processes that read texts or photographs by a pre-trained network.")] = 1,
+    jobs: Annotated[int, typer.Option(help="How many processes encode texts or photographs.")] = 1,
     on: o.On = "local",
     resume: o.Resume = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard logs too.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard logs.")] = False,
     track: Annotated[
         list[str],
         typer.Option(
-            help="Where the figures of each epoch go too: csv[:FILE], tensorboard[:FOLDER], mlflow[:EXPERIMENT], "
+            help="Where else to log each epoch: csv[:FILE], tensorboard[:FOLDER], mlflow[:EXPERIMENT], "
             "wandb[:PROJECT]; may be repeated.",
             show_default=False,
         ),
     ] = [],  # noqa: B006
     missing: o.Drop = o.Missing.error,
-    truth: Annotated[str | None, typer.Option(help="Column of true labels, only to measure with.")] = None,
+    truth: Annotated[str | None, typer.Option(help="A column of true labels, used only to measure.")] = None,
     delimiter: o.Delimiter = None,
     encoding: o.Encoding = None,
     table: o.TableName = None,
@@ -164,8 +163,6 @@ def fit(
     else:
         if data is None:
             raise HoldfastError("name the data to train on, such as: holdfast fit people.csv --label income")
-        if tune and pretrained is not None:
-            raise HoldfastError("--tune starts from a pre-trained network and --from from another run; leave out one")
         settings = owned(options, ("stop",), method)
         if stop is None and "stop" in settings:
             raise HoldfastError(f"--set stop.{settings['stop'][0]}: there is no stop rule; pass --stop with one")

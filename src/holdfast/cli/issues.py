@@ -19,14 +19,14 @@ BESIDE = ("low", "high", "why")
 
 def issues(
     run: o.RunPath,
-    out: Annotated[Path | None, typer.Option(help="CSV file to write; issues.csv in the run if not given.")] = None,
-    show: Annotated[int, typer.Option(help="How many of the least trusted rows to print.")] = 10,
+    out: Annotated[Path | None, typer.Option(help="The CSV file to write; by default, issues.csv in the run.")] = None,
+    show: Annotated[int, typer.Option(help="How many rows to print, lowest trust first.")] = 10,
     force: o.Force = False,
 ) -> None:
-    """Say which labels of a run are wrong: a ranked table with suggestions and calibrated trust.
+    """List the labels that are probably wrong, with suggestions and the trust in each label.
 
-    After a review (holdfast review) its answers count: rows that are settled are as decided, and the trust in all
-    others is calibrated by what reviewers found.
+    After a holdfast review, decided rows have the label that was decided, and the answers calibrate the trust in all
+    others.
 
     Example: [bold]holdfast issues run/[/bold]
     """

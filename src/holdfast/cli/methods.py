@@ -16,11 +16,11 @@ from holdfast.errors import HoldfastError
 def methods(
     name: Annotated[
         str | None,
-        typer.Argument(help="A method, a stop rule or a kind of noise, whose settings are listed.", show_default=False),
+        typer.Argument(help="A method, a stop rule or a kind of noise, to list its settings.", show_default=False),
     ] = None,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="As a table for a document.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
 ) -> None:
-    """List the methods, with one sentence on each, or the settings of one.
+    """List the methods with one sentence on each, or the settings of one.
 
     Example: [bold]holdfast methods crust[/bold]
     """

@@ -16,6 +16,7 @@ DEBUG = "--debug"
 """Anywhere on the command line: tracebacks are shown."""
 RESUMED = ("fit", "pretrain", "compare")
 """Commands that go on with --resume."""
+IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 STOPPED = 130
@@ -32,6 +33,8 @@ def sentence(error: BaseException) -> str:
             return f"{where}the disk is full; make room, and what is written so far stays as it is"
         if error.errno in CLOSED:
             return f"{where}this place cannot be written or read ({error.strerror}); choose another one"
+        if error.errno in IN_THE_WAY:
+            return f"{where}there is a file where a folder is needed; choose another place"
         return f"{where}{error.strerror}"
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         return "there is not enough memory for this; take fewer rows, smaller images, or a smaller --batch-size"

@@ -10,11 +10,13 @@ METHOD = "second-opinion"
 STOPS = ("accuracy", "distance", "theory", "validation")
 NETS = (
     "auto", "mlp", "cnn4", "cnn4-slim", "cnn4-wide", "cnn9", "resnet20", "resnet32", "resnet18", "resnet50",
-    "inception-resnet-v2", "cnn4-group", "cnn9-group", "resnet20-group", "resnet32-group", "inception-resnet-v2-group",
+    "resnet18-imagenet", "resnet50-imagenet", "inception-resnet-v2", "cnn4-group", "cnn9-group", "resnet20-group",
+    "resnet32-group", "inception-resnet-v2-group",
 )  # fmt: skip
 ENCODERS = ("minilm", "lite0")
 CONTRASTIVE = (
-    "byol", "clsa", "co2", "dacl", "i-mix", "mixco", "moco", "pcl", "sane", "simclr", "simsiam", "swav", "sane-strong",
+    "byol", "clsa", "cmc", "co2", "cpc", "dacl", "i-mix", "info-min", "inst-disc", "local-agg", "mixco", "moco", "pcl",
+    "pirl", "sane", "sela", "simclr", "simsiam", "swav", "sane-strong",
 )  # fmt: skip
 KINDS = ("symmetric", "asymmetric", "pairflip", "derangement", "instance")
 TARGET_KINDS = ("linadv", "signflip", "uninoise", "pairflip", "mixture")

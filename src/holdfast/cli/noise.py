@@ -16,14 +16,14 @@ from holdfast.cli.settings import values_of
 
 def noise(
     data: o.Data,
-    out: Annotated[
-        Path, typer.Option(help="What to write: in the format of DATA, or arrays (.npz).", show_default=False)
-    ],
+    out: Annotated[Path, typer.Option(help="The file to write, in the format of DATA or as .npz.", show_default=False)],
     kind: Annotated[
         str | None,
-        typer.Option(help=f"Of labels: {', '.join(KINDS)}; of targets: {', '.join(TARGET_KINDS)}.", show_default=False),
+        typer.Option(
+            help=f"For labels: {', '.join(KINDS)}; for numbers: {', '.join(TARGET_KINDS)}.", show_default=False
+        ),
     ] = None,
-    rate: Annotated[float, typer.Option(help="Share of labels to plant wrong ones in.")] = 0.4,
+    rate: Annotated[float, typer.Option(help="The share of labels to make wrong.")] = 0.4,
     options: o.NoiseSettings = [],  # noqa: B006
     label: o.Label = None,
     seed: o.Seed = 0,
@@ -34,8 +34,9 @@ def noise(
     trust_pickle: o.TrustPickle = False,
     config: OptionsFile = None,
 ) -> None:
-    """Plant wrong labels or targets, the true ones kept beside them: y_true of arrays, LABEL_true of a table, truth.csv
-    of a folder.
+    """Make some labels or numbers wrong on purpose.
+
+    The true ones are kept: in y_true of arrays, in LABEL_true of a table, in truth.csv of a folder.
 
     Example: [bold]holdfast noise people.csv --label income --kind pairflip --rate 0.3 --out noisy.csv[/bold]
     """

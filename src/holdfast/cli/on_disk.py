@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 FollowLinks = Annotated[
     bool,
-    typer.Option("--follow-links", help="Read what links in a folder of images lead to outside of it."),
+    typer.Option("--follow-links", help="Follow links that lead out of a folder of images."),
 ]
 Workers = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="Processes that decode images which stay on disk until a batch needs them; one a further core, four at "
-        "most, if not given.",
+        help="How many processes decode images that stay on disk until a batch needs them; by default, one per extra "
+        "core, at most four.",
         show_default=False,
     ),
 ]

@@ -45,144 +45,141 @@ class Missing(StrEnum):
 
 Data = Annotated[
     Path,
-    typer.Argument(help="Table of any common format, .npz, image folder, MNIST or CIFAR folder.", show_default=False),
+    typer.Argument(
+        help="A table in any common format, .npz, or a folder of images, MNIST or CIFAR.", show_default=False
+    ),
 ]
-RunPath = Annotated[Path, typer.Argument(help="Folder of a finished run.", show_default=False)]
-Label = Annotated[str | None, typer.Option(help="Label column of a table.", show_default=False)]
-TaskName = Annotated[str | None, typer.Option(help="classification or regression; found from the labels if not given.")]
+RunPath = Annotated[Path, typer.Argument(help="The folder of a finished run.", show_default=False)]
+Label = Annotated[str | None, typer.Option(help="The column with the labels.", show_default=False)]
+TaskName = Annotated[str | None, typer.Option(help="classification or regression; by default, as the labels look.")]
 Test = Annotated[
     str,
     typer.Option(
-        help="Held-out file, or share of the rows to hold out (0: none), which is judged too; unused where DATA ships "
-        "a test set."
+        help="A test file, or the share of rows to hold out and judge too (0: none). Ignored if DATA has a test set."
     ),
 ]
 Net = Annotated[
     str,
     typer.Option(
-        help=f"{', '.join(names.NETS)}, or module.path:factory; or a pre-trained network whose features are learned "
-        f"from: {', '.join(names.ENCODERS)}, text:FOLDER or image:FOLDER (or a name on the Hugging Face hub), "
+        help=f"{', '.join(names.NETS)}, or module.path:factory; or a pre-trained network that supplies "
+        f"the features: {', '.join(names.ENCODERS)}, text:FOLDER or image:FOLDER (or a name on the Hugging Face hub), "
         "timm:NAME."
     ),
 ]
 Features = Annotated[
     Path | None,
-    typer.Option(help="A .npy file of features to learn from instead, a row for each row of DATA.", show_default=False),
+    typer.Option(help="A .npy file of features to use instead, one row per row of DATA.", show_default=False),
 ]
 Tune = Annotated[
     bool,
     typer.Option(
         "--tune",
-        help="Train the pre-trained network itself too, not only a head on its features; many times slower. Takes "
-        "minilm for text and lite0 for images unless --net names another.",
+        help="Fine-tune the pre-trained network itself, which is many times slower. Uses minilm for text and lite0 for "
+        "images, unless --net names another.",
     ),
 ]
 Epochs = Annotated[int, typer.Option(help="Passes over the data.")]
 EpochsOrUsual = Annotated[
     int | None,
     typer.Option(
-        help=f"Passes over the data; {names.EPOCHS}, with --tune {names.TUNED_EPOCHS} (small data: more), if not given."
+        help=f"Passes over the data; by default {names.EPOCHS}, with --tune {names.TUNED_EPOCHS} (more for small data)."
     ),
 ]
 BatchSize = Annotated[
     int | None,
     typer.Option(
-        help=f"Rows in a batch; {names.BATCH} (with --tune {names.TUNED_BATCH}), or fewer for small data, if not given."
+        help=f"Rows per batch; by default {names.BATCH} (with --tune {names.TUNED_BATCH}), or fewer for small data."
     ),
 ]
-OptimizerOption = Annotated[OptimizerName, typer.Option(help="Which optimizer.")]
-Momentum = Annotated[float | None, typer.Option(help="Of sgd, in [0, 1); 0.9 if not given.", show_default=False)]
+OptimizerOption = Annotated[OptimizerName, typer.Option(help="The optimizer.")]
+Momentum = Annotated[float | None, typer.Option(help="Momentum of sgd, in [0, 1); by default 0.9.", show_default=False)]
 Nesterov = Annotated[
     bool | None,
-    typer.Option(
-        "--nesterov/--no-nesterov", help="Of sgd: look ahead; by default with any momentum.", show_default=False
-    ),
+    typer.Option("--nesterov/--no-nesterov", help="Nesterov's momentum for sgd; by default on.", show_default=False),
 ]
 WeightDecay = Annotated[
-    float | None, typer.Option(help="0.0005 for sgd and 0 for adam if not given.", show_default=False)
+    float | None, typer.Option(help="Weight decay; by default 0.0005 for sgd and 0 for adam.", show_default=False)
 ]
 LearningRate = Annotated[
     float | None,
     typer.Option(
-        help=f"Learning rate; {names.ADAM:g} for adam and {names.SGD:g} for sgd (with --tune "
-        f"{names.TUNED_ADAM:g} and {names.TUNED_SGD:g}) if not given."
+        help=f"Learning rate; by default {names.ADAM:g} for adam and {names.SGD:g} for sgd (with --tune "
+        f"{names.TUNED_ADAM:g} and {names.TUNED_SGD:g})."
     ),
 ]
-ScheduleName = Annotated[str, typer.Option(help=f"Learning rate by share of training: {', '.join(names.SCHEDULES)}.")]
+ScheduleName = Annotated[str, typer.Option(help=f"How the learning rate changes: {', '.join(names.SCHEDULES)}.")]
 ScheduleOrUsual = Annotated[
     str | None,
     typer.Option(
-        help=f"Learning rate by share of training: {', '.join(names.SCHEDULES)}; cosine, with --tune onecycle, if not "
-        "given."
+        help=f"How the learning rate changes: {', '.join(names.SCHEDULES)}; by default cosine, or onecycle with --tune."
     ),
 ]
 Crop = Annotated[
     bool | None,
-    typer.Option("--augment/--no-augment", help="Random crops and flips; by default for colour images only."),
+    typer.Option("--augment/--no-augment", help="Random crops and flips; by default only for colour images."),
 ]
-Seed = Annotated[int, typer.Option(help="Of everything random.", min=0, max=2**32 - 1)]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")]
-Precision = Annotated[str, typer.Option(help="32-true, bf16-mixed, 16-mixed, 64-true.")]
+Seed = Annotated[int, typer.Option(help="The seed for everything random.", min=0, max=2**32 - 1)]
+Device = Annotated[str, typer.Option(help="Where to train: auto, cpu, cuda, mps.")]
+Precision = Annotated[str, typer.Option(help="Numerical precision: 32-true, bf16-mixed, 16-mixed, 64-true.")]
 On = Annotated[
     str,
     typer.Option(
-        help="Where jobs run that know nothing of each other: local, processes of this machine; ray, a Ray of this "
-        "machine; ray://host:port, a cluster.",
+        help="Where independent jobs run: local (processes on this machine), ray, or ray://host:port (a cluster).",
         metavar="PLACE",
     ),
 ]
-Threads = Annotated[int, typer.Option(help="Processor threads; 0 leaves the choice to torch.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
-Drop = Annotated[Missing, typer.Option("--missing", help="Rows without a label: error, or drop them.")]
+Threads = Annotated[int, typer.Option(help="Processor threads; 0 lets torch choose.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")]
+Drop = Annotated[Missing, typer.Option("--missing", help="What to do with rows without a label: error, or drop them.")]
 ImageSize = Annotated[
-    int | None, typer.Option(help="Side of images in pixels; the usual one, at most 64, if not given.")
+    int | None, typer.Option(help="Width and height of images in pixels; by default the most common, at most 64.")
 ]
-SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave out images that do not decode.")]
+SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave out images that cannot be decoded.")]
 Delimiter = Annotated[
     str | None,
-    typer.Option(help="Between the fields of a CSV file; found by itself if not given.", show_default=False),
+    typer.Option(help="The delimiter of a CSV file; by default, detected.", show_default=False),
 ]
 Encoding = Annotated[
     str | None,
     typer.Option(
-        help="Of a text file: utf-8, latin-1, cp1252, utf-16, ...; found by itself if not given.", show_default=False
+        help="The encoding of a text file: utf-8, latin-1, cp1252, utf-16, ...; by default, detected.",
+        show_default=False,
     ),
 ]
 TableName = Annotated[
     str | None,
     typer.Option(
-        "--table", help="Of an SQLite database, or sheet of a workbook, that holds several.", show_default=False
+        "--table", help="Which table of an SQLite database, or which sheet of a workbook.", show_default=False
     ),
 ]
 Ignore = Annotated[
     list[str],
-    typer.Option(help="A column of a table that is not learned from; may be repeated.", show_default=False),
+    typer.Option(help="A column to leave out; may be repeated.", show_default=False),
 ]
 Merge = Annotated[
     list[str],
-    typer.Option(help="Labels that belong to a class, such as 'catt=cat'; may be repeated.", show_default=False),
+    typer.Option(help="Read one label as another, such as 'catt=cat'; may be repeated.", show_default=False),
 ]
 KeepSpelling = Annotated[
-    bool,
-    typer.Option("--keep-spelling", help="Labels that differ by case or white space alone stay classes of their own."),
+    bool, typer.Option("--keep-spelling", help="Keep labels apart that differ only in case or white space.")
 ]
-TrustPickle = Annotated[bool, typer.Option("--trust-pickle", help="Load a pickle, which can run any code.")]
+TrustPickle = Annotated[bool, typer.Option("--trust-pickle", help="Load pickles. A pickle can run any code!")]
 TrustCode = Annotated[
     list[str],
     typer.Option(
         "--trust-code",
         metavar="NAME",
-        help="Code that the run names and that may be run: module:factory, or the path of a pickle. May be repeated.",
+        help="Allow code that the run names: module:factory, or the path of a pickle; may be repeated.",
         show_default=False,
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there already.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Settings = Annotated[
     list[str],
     typer.Option(
         "--set",
-        help="A setting of the method, such as rate=0.5 (holdfast methods NAME lists them); may be repeated.",
+        help="A setting of the method, such as rate=0.5 (see holdfast methods NAME); may be repeated.",
         show_default=False,
         callback=with_those_of_the_file,
     ),
@@ -192,7 +189,7 @@ NoiseSettings = Annotated[
     list[str],
     typer.Option(
         "--set",
-        help="A setting of the kind of noise, such as exact=true (holdfast methods symmetric lists them).",
+        help="A setting of the noise, such as exact=true (see holdfast methods symmetric).",
         show_default=False,
         callback=with_those_of_the_file,
     ),

@@ -30,19 +30,19 @@ def predict(
     data: o.Data,
     features: o.Features = None,
     table: o.TableName = None,
-    out: Annotated[Path | None, typer.Option(help="CSV file to write; standard output if not given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The CSV file to write; by default, standard output.")] = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Write the probability of every class too.")
+        bool, typer.Option("--probabilities", help="Also write the probability of every class.")
     ] = False,
     keep: Annotated[
         list[str],
-        typer.Option(help=f"Columns of a table to keep beside the predictions, such as id,name; {ALL}: every one."),
+        typer.Option(help=f"Columns to copy next to the predictions, such as id,name, or {ALL}."),
     ] = [],  # noqa: B006
     force: o.Force = False,
     follow_links: d.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
-    """Predict rows with a trained run; the label column may be missing.
+    """Predict new rows with a trained run. They need no label column.
 
     Example: [bold]holdfast predict run/ more.csv --out predictions.csv[/bold]
     """

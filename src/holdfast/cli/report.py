@@ -13,13 +13,15 @@ from holdfast.cli import options as o
 
 def report(
     run: o.RunPath,
-    out: Annotated[Path | None, typer.Option(help="HTML file to write; report.html in the run if not given.")] = None,
-    top: Annotated[int, typer.Option(help="Suspects in the gallery.")] = 48,
+    out: Annotated[
+        Path | None, typer.Option(help="The HTML file to write; by default, report.html in the run.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many suspects to show.")] = 48,
     follow_links: d.FollowLinks = False,
     force: o.Force = False,
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
-    """Write one HTML file to look at: noise by class, trust, and the rows whose labels look wrong.
+    """Write an HTML report: noise by class, trust, and the rows whose labels look wrong.
 
     Example: [bold]holdfast report run/[/bold]
     """

@@ -22,33 +22,33 @@ TEAM = "For a team"
 
 def review(
     run: o.RunPath,
-    port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
-    double: Annotated[bool, typer.Option("--double", help="Ask about each row twice, of two reviewers.")] = False,
+    port: Annotated[int, typer.Option(help="The port; 0 picks a free one.", min=0, max=65535)] = 0,
+    double: Annotated[bool, typer.Option("--double", help="Ask two reviewers about each row.")] = False,
     follow_links: d.FollowLinks = False,
     trust_code: o.TrustCode = [],  # noqa: B006
     reviewer: Annotated[
         list[str],
-        typer.Option(help="Print a link for this reviewer alone; may be repeated.", rich_help_panel=TEAM),
+        typer.Option(help="Print a personal link for this reviewer; may be repeated.", rich_help_panel=TEAM),
     ] = [],  # noqa: B006
     revoke: Annotated[
         list[str],
-        typer.Option(help="Take back the link of this reviewer, and end; may be repeated.", rich_help_panel=TEAM),
+        typer.Option(help="Revoke the link of this reviewer and exit; may be repeated.", rich_help_panel=TEAM),
     ] = [],  # noqa: B006
     host: Annotated[
         str,
-        typer.Option(help="Address to listen at; another than this machine's own needs TLS.", rich_help_panel=TEAM),
+        typer.Option(help="The address to listen on; any other than the local one needs TLS.", rich_help_panel=TEAM),
     ] = "127.0.0.1",
     certificate: Annotated[
-        Path | None, typer.Option(help="File of the certificate for TLS.", show_default=False, rich_help_panel=TEAM)
+        Path | None, typer.Option(help="The TLS certificate file.", show_default=False, rich_help_panel=TEAM)
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="File of its private key.", show_default=False, rich_help_panel=TEAM)
+        Path | None, typer.Option(help="The file with its private key.", show_default=False, rich_help_panel=TEAM)
     ] = None,
     behind_proxy: Annotated[
         bool,
         typer.Option(
             "--behind-proxy",
-            help="A proxy that encrypts stands before the page and sends HOLDFAST_PROXY_SECRET as X-Holdfast-Secret.",
+            help="The page is behind a TLS proxy that sends HOLDFAST_PROXY_SECRET as X-Holdfast-Secret.",
             rich_help_panel=TEAM,
         ),
     ] = False,
@@ -58,10 +58,12 @@ def review(
     ] = None,
     address: Annotated[
         str | None,
-        typer.Option(help="What reviewers type, such as https://review.org.", show_default=False, rich_help_panel=TEAM),
+        typer.Option(
+            help="The address that reviewers use, such as https://review.org.", show_default=False, rich_help_panel=TEAM
+        ),
     ] = None,
 ) -> None:
-    """Open a page on this machine to settle doubtful labels by hand; each decision is kept at once.
+    """Open a page on this machine to decide doubtful labels by hand. Every decision is saved at once.
 
     Example: [bold]holdfast review run/[/bold]
     """

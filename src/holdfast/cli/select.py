@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli import options as o
+from holdfast.cli.names import ENCODERS
 from holdfast.errors import HoldfastError, unreadable
 
 if TYPE_CHECKING:
@@ -39,9 +41,15 @@ class Way(StrEnum):
 
 
 def select(
-    points: Annotated[Path, typer.Argument(help="A .npy file of shape (n, d), or a .npz with one such array.")],
+    points: Annotated[
+        Path,
+        typer.Argument(
+            help="A .npy file of shape (n, d), or a .npz with one such array; or data as holdfast fit takes it, by the "
+            "features that would be learned from."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="The CSV file to write: row, weight, gain.", show_default=False)],
-    k: Annotated[float, typer.Option(help="How many rows to choose, or a share of them below 1.")] = 0.1,
+    k: Annotated[float, typer.Option(help="How many rows to choose, or a share below 1.")] = 0.1,
     way: Annotated[
         Way,
         typer.Option(
@@ -49,13 +57,31 @@ def select(
             "nearest to all others. stochastic: for a million rows. stream: one pass over a file larger than memory."
         ),
     ] = Way.exact,
-    metric: Annotated[Kind, typer.Option(help="How distance is measured (exact and swaps).")] = Kind.euclidean,
-    groups: Annotated[Path | None, typer.Option(help="A .npy file of n integers: choose inside each (exact).")] = None,
-    memory: Annotated[str | None, typer.Option(help="Budget such as 4GB; half of what is free by default.")] = None,
-    threads: Annotated[int | None, typer.Option(help="For groups; one for each core by default.")] = None,
+    metric: Annotated[Kind, typer.Option(help="How to measure distance (exact and swaps).")] = Kind.euclidean,
+    groups: Annotated[
+        Path | None, typer.Option(help="A .npy file of n integers; rows are chosen inside each group (exact).")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory budget such as 4GB; by default, half of what is free.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads for groups; by default, one per core.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Label column of a table: rows are chosen without it.", show_default=False)
+    ] = None,
+    net: Annotated[
+        str,
+        typer.Option(
+            help=f"A pre-trained network that reads texts or pictures: {', '.join(ENCODERS)}, text:NAME, image:NAME, "
+            "timm:NAME; auto: the usual one if it is installed; mlp: words alone."
+        ),
+    ] = "auto",
+    ignore: o.Ignore = [],  # noqa: B006
     quiet: o.Quiet = False,
 ) -> None:
-    """Choose rows that stand for all rows of an array: a summary of embeddings, with no network in sight."""
+    """Choose rows that represent all of them: from embeddings, or from texts and pictures by a pre-trained network.
+
+    Example: [bold]holdfast select reviews.csv --label stars --k 200 --out chosen.csv[/bold]
+    """
     import numpy as np
     import pandas as pd
 
@@ -74,13 +100,20 @@ def select(
         raise HoldfastError(f"--way {way} knows the Euclidean metric only")
     if not k > 0 or (k > 1 and not k.is_integer()):
         raise HoldfastError(f"--k is a number of rows, or a share of them below 1, not {k:g}")
-    array = _array(points)
+    if _is_array(points):
+        if label is not None or net != "auto" or ignore:
+            raise HoldfastError(f"{points} holds numbers to choose by; leave --label, --net and --ignore out")
+        array = _array(points)
+    elif way is Way.stream:
+        raise HoldfastError(f"--way stream goes through a .npy file, not {points}; take another way")
+    else:
+        array = _features(points, label, net, ignore, quiet)
     share = k if k < 1 else int(k) if k == int(k) else k
-    label = None if groups is None else np.array(_array(groups, 1))
+    among = None if groups is None else np.array(_array(groups, 1))
     found: Selection
     if way is Way.exact:
         found = facility_location(
-            array, share, metric=metric.value, groups=label, memory=memory, threads=threads,
+            array, share, metric=metric.value, groups=among, memory=memory, threads=threads,
             progress=not quiet,
         )  # fmt: skip
     elif way is Way.swaps:
@@ -98,6 +131,34 @@ def select(
     o.console.print(f"{len(table):,} of {len(array):,} rows, mean distance to the nearest of them {mean:.4g}: {out}")
 
 
+def _is_array(path: Path) -> bool:
+    """Whether a file holds an array of numbers alone, rather than data with labels."""
+    import numpy as np
+
+    if path.suffix != ".npz" or not path.exists():
+        return path.suffix == ".npy" or not path.exists()
+    with unreadable(path, "is no .npz file of plain numbers"), np.load(path, allow_pickle=False) as held:
+        return not {"y", "y_train"} & set(held.files)
+
+
+def _features(path: Path, label: str | None, net: str, ignore: list[str], quiet: bool) -> Array:
+    """(n, d) what a network would learn from: columns of a table, words, or features of a pre-trained network."""
+    from torch import Tensor
+
+    from holdfast.data import read
+
+    _, encoder = o.net_and_encoder(net)
+    rows, _ = read(path, label=label, encoder=encoder, ignore=ignore, progress=partial(o.encoding_bar, quiet))
+    o.say_encoder(rows)
+    if len(rows.shape) != 1 or not isinstance(rows.x, Tensor):
+        raise HoldfastError(
+            f"the rows of {path} are pictures, which have no distances of use; name a pre-trained network, such as "
+            "--net lite0"
+        )
+    found: Array = rows.x.numpy()
+    return found
+
+
 def _array(path: Path, axes: int = 2) -> Array:
     import numpy as np
 
@@ -105,6 +166,9 @@ def _array(path: Path, axes: int = 2) -> Array:
 
     if not path.exists():
         raise HoldfastError(f"{path} does not exist")
+    with path.open("rb") as file:
+        if not file.read(6).startswith((b"\x93NUMPY", b"PK")):
+            raise HoldfastError(f"{path} is no .npy or .npz file")
     with unreadable(path, "is no .npy or .npz file of plain numbers"):
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
         if not isinstance(loaded, np.ndarray):

@@ -15,11 +15,11 @@ from holdfast.errors import HoldfastError
 def take_in(
     run: o.RunPath,
     file: Annotated[
-        Path, typer.Argument(help="What Label Studio or Argilla has exported as JSON.", show_default=False)
+        Path, typer.Argument(help="A JSON file that Label Studio or Argilla has exported.", show_default=False)
     ],
     trust_code: o.TrustCode = [],  # noqa: B006
 ) -> None:
-    """Take in what people have decided in Label Studio or Argilla; from then on these rows are reviewed.
+    """Import decisions from Label Studio or Argilla. These rows then count as reviewed.
 
     Example: [bold]holdfast import run/ project-1.json[/bold], then [bold]holdfast export run/ --out cleaned.csv[/bold]
     """

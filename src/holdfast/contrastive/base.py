@@ -25,6 +25,12 @@ class Recipe(Protocol):
     def noisy(self, least: float) -> Augment:
         """The example with at most ``1 - least`` of another one mixed in."""
 
+    def plain(self) -> Augment:
+        """A view in the example's own colours."""
+
+    def tile(self, number: int, across: int, overlap: float = 0.0) -> Augment:
+        """One tile of a grid of so many a side, counted row by row; neighbours share a part ``overlap`` of theirs."""
+
 
 class Contrastive(WithProgress):
     """Base of the methods that learn embeddings from views of examples; the network's output is the embedding.

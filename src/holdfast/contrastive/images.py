@@ -20,6 +20,8 @@ from holdfast.feed import Augment, as_float
 
 GREY = (0.299, 0.587, 0.114)
 """How bright the eye finds red, green and blue."""
+SMALLEST = 8
+"""Pixels a side that the smallest network needs."""
 YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
 
 
@@ -61,7 +63,7 @@ class Weak:
             raise HoldfastError(f"views of images need one channel or three, not {x.shape[1]}")
         x = as_float(x)
         count, height, width = len(x), x.shape[2], x.shape[3]
-        top, left, tall, wide = boxes(count, height, width, self.scale, generator)
+        top, left, tall, wide = self.boxes(count, height, width, generator)
         rows = resampling(top, tall, height, self.side)
         columns = resampling(left, wide, width, self.side)
         if self.flip:
@@ -77,6 +79,10 @@ class Weak:
         seen = rows.to(x)[:, None] @ x @ columns.to(x).mT[:, None]
         return recolour(seen, *self._colours(count, x.shape[1], generator)).clamp_(0, 1)
 
+    def boxes(self, count: int, height: int, width: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Which part of each image is shown: top, left, height, width, each (count,)."""
+        return boxes(count, height, width, self.scale, generator)
+
     def _colours(self, count: int, channels: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """(B, C, C) colour matrices and (B,) contrasts."""
         draws = 2 * torch.rand(4, count, generator=generator) - 1
@@ -87,6 +93,40 @@ class Weak:
             return (1 + brightness)[:, None, None], 1 + contrast
         saturation = torch.where(chances[1] < self.grey, -1.0, saturation)
         return colour_matrices(1 + brightness, 1 + saturation, hue), 1 + contrast
+
+
+@dataclass(frozen=True)
+class Tile(Weak):
+    """A random part of one cell of a grid, in other colours.
+
+    Parameters
+    ----------
+    side, scale, jitter, ...: see ``Weak``; ``scale`` is the area of the part as a share of the cell's.
+    number: of the cell, counted row by row.
+    across: cells a side.
+    overlap: the part of a cell that the next one shares.
+
+    Shape: (B, C, H, W) -> (B, C, side, side) in [0, 1].
+    """
+
+    number: int = 0
+    across: int = 3
+    overlap: float = 0.0
+
+    def boxes(self, count: int, height: int, width: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+        row, column = divmod(self.number, self.across)
+        tall, wide = (round(cell(size, self.across, self.overlap)) for size in (height, width))
+        top, left, high, broad = boxes(count, tall, wide, self.scale, generator)
+        down, right = (
+            min(round(place * cell(size, self.across, self.overlap) * (1 - self.overlap)), size - length)
+            for place, size, length in ((row, height, tall), (column, width, wide))
+        )
+        return top + down, left + right, high, broad
+
+
+def cell(size: int, across: int, overlap: float) -> float:
+    """The length of a cell where so many, each sharing a part with the next, lie along a side."""
+    return size / (1 + (across - 1) * (1 - overlap))
 
 
 @dataclass(frozen=True)
@@ -115,6 +155,18 @@ class ImageViews:
 
     def noisy(self, least: float) -> Augment:
         return MixupNoise(least)
+
+    def plain(self) -> Weak:
+        return Weak(self.side, (self.least, 1.0), jittered=0.0, grey=0.0, blur=0.0, flip=self.flip)
+
+    def tile(self, number: int, across: int, overlap: float = 0.0) -> Tile:
+        side = round(cell(self.side, across, overlap))
+        if side < SMALLEST:
+            raise HoldfastError(
+                f"images of {self.side} pixels make tiles of {side} in a grid of {across}; networks need {SMALLEST}: "
+                "take a coarser grid"
+            )
+        return Tile(side, (0.55, 1.0), blur=0.0, flip=self.flip, number=number, across=across, overlap=overlap)
 
 
 def boxes(

@@ -13,6 +13,9 @@ from holdfast.contrastive.images import ImageViews
 from holdfast.contrastive.sane import SANE
 from holdfast.contrastive.tables import TableViews
 from holdfast.data.rows import Rows
+from holdfast.data.tune import read_by_encoder, tuned_in
+from holdfast.encoders import is_encoder
+from holdfast.encoders.tuned import PREFIX
 from holdfast.errors import HoldfastError
 from holdfast.fit import Watch, fit
 from holdfast.nets import PROJECTED
@@ -44,7 +47,9 @@ def pretrain(
     data: rows; their labels are left out before anything is trained.
     method: a method of this package; SANE if not given.
     net: a name of ``holdfast.nets.NETS`` or ``module.path:factory``, to which a projection head is put, or a module
-        whose output is the embedding. "auto" is cnn4-wide for images and mlp for anything else.
+        whose output is the embedding. "auto" is cnn4-wide for images and mlp for anything else; of rows that were read
+        to be tuned (``read(..., tune=True)``) it is their encoder, from its pre-trained weights. The name of an encoder
+        is an mlp on its features.
     views: how views are drawn; ``ImageViews`` or ``TableViews`` by the shape of the rows if not given.
     watch: such as ``Probe(train, test)``, which reports the k-NN accuracy every ten epochs.
     settings: further ones of ``holdfast.fit``.
@@ -57,7 +62,17 @@ def pretrain(
     method = method or SANE()
     if not isinstance(method, Contrastive):
         raise HoldfastError(f"{method!r} needs labels; pre-training takes a method of holdfast.contrastive")
-    if net == "auto":
+    if isinstance(net, str) and is_encoder(net):
+        data, net = read_by_encoder(data, net, tune=False), "auto"
+    tuned = tuned_in(data.recipe)
+    if tuned is not None and len(data.shape) == 1:
+        raise HoldfastError(
+            f"there are no views of texts for {tuned} to be tuned on; leave --tune out: what is learned then starts "
+            "from its features"
+        )
+    if net == "auto" and tuned is not None:
+        net = PREFIX + tuned
+    elif net == "auto":
         net = "cnn4-wide" if len(data.shape) == 3 else "mlp"
     spec = net if isinstance(net, nn.Module) else net.removesuffix(PROJECTED) + PROJECTED
     return fit(

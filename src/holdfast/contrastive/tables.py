@@ -52,3 +52,11 @@ class TableViews:
 
     def noisy(self, least: float) -> Augment:
         return MixupNoise(least)
+
+    def plain(self) -> Augment:
+        return self.weak()
+
+    def tile(self, number: int, across: int, overlap: float = 0.0) -> Augment:
+        if across != 1:
+            raise HoldfastError("rows of a table have no tiles; choose a method or setting without them")
+        return self.weak()

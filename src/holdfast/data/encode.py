@@ -104,7 +104,7 @@ def encode_pictures(
         recipe["encoder"] = {"name": name}
     encoder = for_pictures(recipe["encoder"]["name"])
     if "mean" not in recipe["encoder"]:
-        found = features(encoder, items(rows.x, recipe), progress)
+        found = features(encoder, items(rows.x, recipe, encoder.side), progress)
         recipe["encoder"] = {"name": encoder.name, **fit_block(found)}
     made = [_encoded(each, encoder, recipe, progress) for each in (rows, others) if each is not None]
     return made[0], made[1] if others is not None else None
@@ -113,7 +113,7 @@ def encode_pictures(
 def encode_inputs(x: Any, recipe: Mapping[str, Any], progress: MakeProgress = silent) -> Tensor:
     """(N, size) features of further pictures."""
     encoder = for_pictures(recipe["encoder"]["name"])
-    return torch.from_numpy(scaled(features(encoder, items(x, recipe), progress), recipe["encoder"]))
+    return torch.from_numpy(scaled(features(encoder, items(x, recipe, encoder.side), progress), recipe["encoder"]))
 
 
 def encode_data(
@@ -167,7 +167,7 @@ def _raw_items(x: Any, encoder: Encoder) -> Items:
             f"{encoder.name} encodes {encoder.unit}, and these rows are {'images' if held else 'texts'}"
         )
     if isinstance(x, images.Pictures):
-        return items(x, x.recipe)
+        return items(x, x.recipe, encoder.side if isinstance(encoder, ImageEncoder) else None)
     return items(torch.as_tensor(x), {}) if held else texts([str(text) for text in x])
 
 
@@ -178,8 +178,8 @@ def for_pictures(name: str) -> ImageEncoder:
     return encoder
 
 
-def _encoded(rows: Rows, encoder: Encoder, recipe: dict[str, Any], progress: MakeProgress) -> Rows:
-    given = items(rows.x, recipe)
+def _encoded(rows: Rows, encoder: ImageEncoder, recipe: dict[str, Any], progress: MakeProgress) -> Rows:
+    given = items(rows.x, recipe, encoder.side)
     x = torch.from_numpy(scaled(features(encoder, given, progress), recipe["encoder"]))
     return replace(rows, x=x, recipe=recipe, content=contents(encoder, given.digests))
 
@@ -190,10 +190,19 @@ def contents(encoder: Encoder, digests: Sequence[bytes]) -> Tensor:
     return torch.frombuffer(bytearray(whole), dtype=torch.uint8).reshape(-1, 32)
 
 
-def items(x: Any, recipe: Mapping[str, Any]) -> Items:
-    """Pictures in memory or in files, as the cache takes them."""
+def items(x: Any, recipe: Mapping[str, Any], side: int | None = None) -> Items:
+    """Pictures in memory or in files, as the cache takes them.
+
+    Parameters
+    ----------
+    side: of the squares that an encoder makes of them: pictures in files that are larger become such at once, which
+        spares it the work of doing so.
+    """
     if isinstance(x, images.Pictures):
-        shape = f"{recipe['size']} {recipe['channels']} {recipe.get('crop', False)}".encode()
+        if side is not None and max(recipe["size"]) > side and not recipe.get("crop", False):
+            recipe = {**recipe, "size": [side, side]}
+        # Pictures that are decoded in another way have other digests, so that features of both are not mixed.
+        shape = f"{recipe['size']} {recipe['channels']} {recipe.get('crop', False)} reduced".encode()
         sources = x.sources
         digests = [hashlib.sha256(shape + _bytes(source)).digest() for source in sources]
 

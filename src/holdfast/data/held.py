@@ -23,6 +23,7 @@ from holdfast.data.scale import scaled_targets
 from holdfast.data.source import Source
 from holdfast.data.tune import network_inputs, read_by_encoder
 from holdfast.encoders.named import is_encoder
+from holdfast.encoders.tuned import is_tuned
 from holdfast.errors import HoldfastError
 
 UNDERSTOOD = (
@@ -64,8 +65,9 @@ def take(
     seed: of the draw of a share.
     """
     held, size = unwrapped(data), batch_size_of(data)
-    encodes = tune or (isinstance(net, str) and is_encoder(net))
-    encoder = net if isinstance(net, str) and is_encoder(net) else "auto" if net == "auto" and not plain else None
+    named = net if isinstance(net, str) and not is_tuned(net) and is_encoder(net) else None
+    encodes = tune or named is not None
+    encoder = named or ("auto" if net == "auto" and not plain else None)
     frame, own = _table(held, columns, encodes), None
     if frame is not None:
         table, columns = frame

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from holdfast.data.folders import Places
@@ -259,8 +259,7 @@ def size_of(source: Path | bytes) -> tuple[int, int]:
 def _look(source: Path | bytes) -> tuple[tuple[int, int], bool]:
     """Height and width as displayed, and whether the image is grey, from the head of the file alone."""
     with open_image(source) as image:
-        turned = "exif" in image.info and image.getexif().get(0x0112, 1) >= 5
-        size = (image.width, image.height) if turned else (image.height, image.width)
+        size = (image.width, image.height) if _lies(image) else (image.height, image.width)
         return size, image.mode in _GREY or image.mode.startswith("I;16")
 
 
@@ -268,8 +267,7 @@ def _pixels(source: Path | bytes, recipe: Mapping[str, Any]) -> NDArray[np.uint8
     """An image as (C, height, width) bytes: stretched, or where the recipe says "crop" the middle of that shape."""
     (height, width), channels = recipe["size"], recipe["channels"]
     with open_image(source) as opened:
-        # Lets JPEG decode at a fraction of its size, never below twice the size asked for.
-        opened.draft(None, (2 * max(height, width),) * 2)
+        opened.draft(None, _least(opened, height, width, "encoder" in recipe))
         turned = ImageOps.exif_transpose(opened) if "exif" in opened.info else opened
         image = _plain(turned).convert("L" if channels == 1 else "RGB")
     if recipe.get("crop"):
@@ -278,6 +276,22 @@ def _pixels(source: Path | bytes, recipe: Mapping[str, Any]) -> NDArray[np.uint8
         image = image.resize((width, height), Image.Resampling.BILINEAR)
     pixels = np.array(image, dtype=np.uint8)
     return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _least(opened: Image.Image, height: int, width: int, encoded: bool) -> tuple[int, int]:
+    """Width and height below which JPEG must not be decoded, which it can be at a half, a quarter or an eighth.
+
+    That is twice the size asked for; where a pre-trained network sees the picture, whose size is large, that size:
+    to decode all of a photograph costs an eighth of what the network does.
+    """
+    if not encoded:
+        return (2 * max(height, width),) * 2
+    return (height, width) if _lies(opened) else (width, height)
+
+
+def _lies(image: Image.Image) -> bool:
+    """Whether an image is shown turned by a quarter."""
+    return "exif" in image.info and bool(image.getexif().get(ExifTags.Base.Orientation, 1) >= 5)
 
 
 def _plain(image: Image.Image) -> Image.Image:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.digits import LONGEST
 from holdfast.errors import HoldfastError
 
 Task = Literal["classification", "regression"]
@@ -172,7 +173,7 @@ def _renamed(name: str, class_names: Sequence[str]) -> str | None:
     """A label that is a class's name or number, as the name; None if it is neither."""
     if name in class_names:
         return name
-    if _is_whole(name) and 0 <= int(name) < len(class_names):
+    if len(name) <= LONGEST and _is_whole(name) and 0 <= int(name) < len(class_names):
         return class_names[int(name)]
     return None
 

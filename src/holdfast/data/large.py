@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from holdfast.data.formats import Kind, is_hugging_face
-from holdfast.data.load import INDEX, hugging_face_parts
+from holdfast.data.load import INDEX, hugging_face_parts, whole
 from holdfast.data.parquet_folder import dataset, parquet_files, unpacked
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, unreadable
 from holdfast.memory import check_fits, fits
 
 BATCH = 16_384
@@ -150,10 +150,11 @@ class LargeTable:
     def _of_part(self, part: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
         try:
             # One batch and one file ahead: by default sixteen of each wait in memory.
-            yield from part.to_batches(
+            for batch in part.to_batches(
                 schema=self._data.schema, columns=columns, batch_size=BATCH, batch_readahead=1, fragment_readahead=1,
                 use_threads=False, cache_metadata=False,
-            )  # fmt: skip
+            ):  # fmt: skip
+                yield whole(batch)
         except (pa.ArrowException, OSError) as error:
             raise HoldfastError(f"{self.path} cannot be read: {str(error).splitlines()[0]}") from None
 
@@ -215,9 +216,12 @@ def _of_hugging_face(path: Path) -> Parts | None:
     def large(held: Any, called: str) -> LargeTable:
         named = {name: kind.names for name, kind in held.features.items() if isinstance(kind, ClassLabel)}
         files = [Path(file["filename"]) for file in held.cache_files]
-        return LargeTable(called, ds.dataset(held.with_format("arrow").data.table), files, named)
+        table = held.with_format("arrow").data.table
+        table.validate()  # where its columns begin and end; what is in them as it is read
+        return LargeTable(called, ds.dataset(table), files, named)
 
-    return Parts(large(train, str(path)), None if test is None else large(test, f"{path}: test"), found)
+    with unreadable(path):
+        return Parts(large(train, str(path)), None if test is None else large(test, f"{path}: test"), found)
 
 
 def _is_words(kind: pa.DataType) -> bool:

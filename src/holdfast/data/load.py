@@ -57,11 +57,11 @@ def load_table(
     table: the table of a database, or the sheet of a workbook; whatever holds one table has no use for it.
     """
     found = detect(path, delimiter, encoding, table)
-    if found.kind is Kind.HUGGING_FACE:
-        return _hugging_face(path)
-    if found.kind is Kind.PARQUET_FOLDER:
-        return _parquet_folder(path)
     with unreadable(path):
+        if found.kind is Kind.HUGGING_FACE:
+            return _hugging_face(path)
+        if found.kind is Kind.PARQUET_FOLDER:
+            return _parquet_folder(path)
         try:
             frame, aside = _frame(path, found)
         except pd.errors.EmptyDataError:
@@ -96,7 +96,7 @@ def _frame(path: Path, found: FileFormat) -> tuple[pd.DataFrame, str]:
         Kind.JSON_LINES: _json_lines,
         Kind.JSON: _json,
         Kind.PARQUET: lambda file, _: _parquet(file, path),
-        Kind.FEATHER: lambda file, _: _with_index(_whole_texts(pd.read_feather(_seekable(file)))),
+        Kind.FEATHER: lambda file, _: _feather(file),
     }
     if found.kind is Kind.SQLITE:
         if found.compression is not Compression.NONE:
@@ -126,6 +126,20 @@ def _parquet(file: IO[bytes], path: Path) -> pd.DataFrame:
     check_fits(told.metadata.num_rows * width, held.getbuffer().nbytes, path)
     held.seek(0)
     return _with_index(_whole_texts(pd.read_parquet(held)))
+
+
+def _feather(file: IO[bytes]) -> pd.DataFrame:
+    from pyarrow.feather import read_table
+
+    frame: pd.DataFrame = whole(read_table(_seekable(file))).to_pandas()
+    return _with_index(frame)
+
+
+def whole(table: pa.Table) -> pa.Table:
+    """A table that is used as it lies in its file, once every place that it tells of texts and lists is in it; an error
+    otherwise."""
+    table.validate(full=True)
+    return table
 
 
 def _whole_texts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -224,10 +238,8 @@ def hugging_face_parts(path: Path) -> tuple[Any, Any, str]:
         from datasets import DatasetDict, load_from_disk  # only this format needs it
     except ImportError:
         raise HoldfastError(f"{path} is a Hugging Face dataset: pip install 'holdfast[datasets]'") from None
-    try:
+    with unreadable(path):
         held = load_from_disk(str(path))
-    except Exception as error:  # whatever its files make the library raise
-        raise HoldfastError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
     if not isinstance(held, DatasetDict):
         return held, None, Kind.HUGGING_FACE.value
     if not held:
@@ -244,6 +256,8 @@ def hugging_face_parts(path: Path) -> tuple[Any, Any, str]:
 def _hugging_face(path: Path) -> Table:
     """Numbered classes by their names, pictures as the bytes of their files."""
     train, test, found = hugging_face_parts(path)
+    for part in filter(None, (train, test)):
+        whole(part.data.table)
     further = None if test is None else checked(plain_columns(test), f"{path}: test")
     return Table(checked(plain_columns(train), str(path)), further, found)
 
@@ -252,7 +266,7 @@ def _parquet_folder(path: Path) -> Table:
     data = parquet_folder.dataset(path)
     size = parquet_folder.unpacked(data) + 8 * data.count_rows() * len(data.schema)
     check_fits(size, sum(Path(file).stat().st_size for file in data.files), path)
-    frame: pd.DataFrame = data.to_table().to_pandas(ignore_metadata=True)
+    frame: pd.DataFrame = whole(data.to_table()).to_pandas(ignore_metadata=True)
     saved = [name for name in frame if INDEX.fullmatch(str(name))]
     return Table(checked(frame.drop(columns=saved), str(path)), None, Kind.PARQUET_FOLDER.value)
 

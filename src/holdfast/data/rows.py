@@ -260,7 +260,7 @@ def _not_finite(values: Tensor) -> Tensor | None:
 
 def _checksums(values: Tensor) -> bytes:
     """CRC-32 of each piece of the memory: enough to tell rows apart, and seven times as fast as SHA-256."""
-    memory = values.contiguous().view(-1).numpy().view(np.uint8)
+    memory = values.contiguous().view(-1).numpy().view(np.uint8).data
     return b"".join(zlib.crc32(memory[at : at + _PIECE]).to_bytes(4, "little") for at in range(0, len(memory), _PIECE))
 
 

@@ -22,6 +22,7 @@ from holdfast.data.labels import Missing, class_numbers
 from holdfast.data.on_disk import OnDisk
 from holdfast.data.rows import Rows
 from holdfast.data.summary import class_counts, listed, summary_of
+from holdfast.digits import number_in
 from holdfast.errors import HoldfastError
 from holdfast.memory import SMALL
 
@@ -188,10 +189,10 @@ def _number(field: bytes, path: Path, at: int) -> int:
     """A number of a header: octal, or of large files in base 256."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
-    try:
-        return int(field.split(b"\0")[0].strip() or b"0", 8)
-    except ValueError:
-        raise HoldfastError(f"{path} is damaged or no tar archive (byte {at})") from None
+    digits = field.split(b"\0")[0].strip() or b"0"
+    if digits.strip(b"01234567"):  # a sign among them: a size below zero leads back to where it stands
+        raise HoldfastError(f"{path} is damaged or no tar archive (byte {at})")
+    return int(digits, 8)
 
 
 def _text(held: bytes) -> str:
@@ -201,15 +202,16 @@ def _text(held: bytes) -> str:
 def _extended(held: bytes, name: str | None, size: int | None) -> tuple[str | None, int | None]:
     """Name and size in the records of an extended header, ``LENGTH KEY=VALUE`` each."""
     while held:
-        length, _, rest = held.partition(b" ")
-        if not length.isdigit() or not len(length) < int(length) <= len(held):
+        digits, _, rest = held.partition(b" ")
+        length = number_in(digits.decode("latin-1"))
+        if length is None or not len(digits) < length <= len(held):
             break
-        key, _, value = rest[: int(length) - len(length) - 2].partition(b"=")
+        key, _, value = rest[: length - len(digits) - 2].partition(b"=")
         if key == b"path":
             name = _text(value)
-        elif key == b"size" and value.isdigit():
-            size = int(value)
-        held = held[int(length) :]
+        elif key == b"size":
+            size = number_in(value.decode("latin-1"))
+        held = held[length:]
     return name, size
 
 

@@ -16,6 +16,7 @@ from holdfast.data.folders import SUFFIXES
 from holdfast.data.rows import Rows
 from holdfast.data.summary import listed as shortened
 from holdfast.data.summary import summary_of
+from holdfast.digits import number_in
 from holdfast.errors import HoldfastError
 
 TRAIN = "info/train_filelist_google.txt"
@@ -157,9 +158,10 @@ def _listed(path: Path, order: Sequence[str]) -> Found:
     found = []
     for number, line in _lines(path):
         name, _, label = line.strip().rpartition(" ")
-        if not name or not label.isdecimal():
+        place = number_in(label)
+        if not name or place is None:
             raise HoldfastError(f"{path} line {number} is no path and class number: {line[:60]!r}")
-        found.append((name, _numbered(label, order, path, number)))
+        found.append((name, _numbered(place, order, path, number)))
     return found
 
 
@@ -172,9 +174,10 @@ def _labelled(path: Path, order: Sequence[str]) -> Found:
         if number == 1 and name == "ImageId":
             continue
         if not _SYNSET.fullmatch(label):
-            if not label.isdecimal():
+            place = number_in(label)
+            if place is None:
                 raise HoldfastError(f"{path} line {number} is no file name and class: {line[:60]!r}")
-            label = _numbered(label, numbers, path, number)
+            label = _numbered(place, numbers, path, number)
         found.append((name if name.lower().endswith(SUFFIXES) else f"{name}.JPEG", label))
     return found
 
@@ -193,10 +196,10 @@ def _in_folders(folder: Path, classes: Sequence[str]) -> Found:
     return found
 
 
-def _numbered(label: str, order: Sequence[str], path: Path, line: int) -> str:
-    if int(label) >= len(order):
-        raise HoldfastError(f"{path} line {line} names class {label}, but there are {len(order)} synsets, from 0 on")
-    return order[int(label)]
+def _numbered(place: int, order: Sequence[str], path: Path, line: int) -> str:
+    if place >= len(order):
+        raise HoldfastError(f"{path} line {line} names class {place}, but there are {len(order)} synsets, from 0 on")
+    return order[place]
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

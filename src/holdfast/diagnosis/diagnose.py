@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
-from holdfast.nets import without_trees
+from holdfast.nets import first_of, without_trees
 from holdfast.run import Run
 from holdfast.run_folder import RunFolder
 from holdfast.select import facility_location
@@ -82,7 +82,7 @@ def diagnose(run: Run, rows: Rows | None = None, *, examples: int = 100, seed: i
         raise HoldfastError(f"a diagnosis needs at least two examples, not {examples}")
     feed = Feed(rows, batch_size=min(128, len(rows)))
     start = RunFolder(run.out).start()
-    task, net = feed.task, copy.deepcopy(without_trees(run.net)).cpu().eval().requires_grad_(True)
+    task, net = feed.task, copy.deepcopy(first_of(without_trees(run.net))).cpu().eval().requires_grad_(True)
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
     some = order[: min(len(rows), 5000)].sort().values
     inputs = torch.cat([x for _, x in feed.chunks(some)])

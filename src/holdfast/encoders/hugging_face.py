@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.encoders.base import TextEncoder
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, unreadable
 
 FILES = ("*.json", "*.txt", "*.model", "model*.safetensors")
 """What is fetched from the hub: never code, never a pickle."""
@@ -41,12 +41,14 @@ class HuggingFaceText(TextEncoder):
 
     @cached_property
     def size(self) -> int:
-        return int(settings_in(self.folder, "config.json")["hidden_size"])
+        with unreadable(self.folder / "config.json", "is damaged"):
+            return int(settings_in(self.folder, "config.json")["hidden_size"])
 
     @cached_property
     def most(self) -> int:
         said = settings_in(self.folder, "sentence_bert_config.json").get("max_seq_length")
-        return int(said or min(512, settings_in(self.folder, "config.json").get("max_position_embeddings", 512)))
+        with unreadable(self.folder, "says no length of texts"):
+            return int(said or min(512, settings_in(self.folder, "config.json").get("max_position_embeddings", 512)))
 
     @property
     def settings(self) -> str:
@@ -54,7 +56,10 @@ class HuggingFaceText(TextEncoder):
 
     @cached_property
     def _tokens(self) -> Any:
-        return transformers().AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
+        with unreadable(self.folder, "holds no tokens"):
+            return transformers().AutoTokenizer.from_pretrained(
+                self.folder, local_files_only=True, trust_remote_code=False
+            )
 
     def load(self) -> nn.Module:
         model = load_model(self.folder)
@@ -102,11 +107,10 @@ def load_model(folder: Path) -> nn.Module:
     drawn = library.utils.logging.is_progress_bar_enabled()
     library.utils.logging.disable_progress_bar()
     try:
-        model: nn.Module = library.AutoModel.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, dtype=torch.float32
-        )
-    except (OSError, ValueError, KeyError) as error:
-        raise HoldfastError(f"the model in {folder} cannot be loaded: {str(error).splitlines()[0]}") from None
+        with unreadable(f"the model in {folder}", "cannot be loaded"):
+            model: nn.Module = library.AutoModel.from_pretrained(
+                folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+            )
     finally:
         if drawn:
             library.utils.logging.enable_progress_bar()
@@ -143,10 +147,10 @@ def weights_in(folder: Path) -> list[Path]:
 
 def settings_in(folder: Path, name: str) -> dict[str, Any]:
     """A JSON file of a model; empty where there is none."""
-    try:
-        read: dict[str, Any] = json.loads((folder / name).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not (folder / name).exists():
         return {}
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise HoldfastError(f"{folder / name} is damaged") from None
+    with unreadable(folder / name, "is damaged"):
+        read = json.loads((folder / name).read_text(encoding="utf-8"))
+    if not isinstance(read, dict):
+        raise HoldfastError(f"{folder / name} is damaged: it holds no object")
     return read

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable
 from functools import cache
 
+from holdfast.digits import number_in
 from holdfast.encoders import efficientnet_lite, minilm
 from holdfast.encoders.base import Encoder
 from holdfast.encoders.efficientnet_lite import EfficientNetLite0
@@ -80,9 +81,10 @@ def picture_encoder(choice: str | None, height: int, width: int, channels: int) 
 
 
 def _side(spec: str, text: str) -> int:
-    if not text.isdecimal() or int(text) % 32 or not 32 <= int(text) <= efficientnet_lite.LARGEST:
+    side = number_in(text)
+    if side is None or side % 32 or not 32 <= side <= efficientnet_lite.LARGEST:
         raise HoldfastError(f"{spec}: the side is a multiple of 32 pixels up to {efficientnet_lite.LARGEST}")
-    return int(text)
+    return side
 
 
 def _installed(packages: tuple[str, ...]) -> bool:

@@ -25,6 +25,8 @@ class Timm(ImageEncoder):
 
     def __init__(self, model: str) -> None:
         self.name = f"timm:{model}"
+        if ":" in model or "/" in model:  # a repository or a folder, whose weights may be a pickle
+            raise HoldfastError(f"{self.name} is no name of timm.list_models; of anywhere else no weights are loaded")
         try:
             import timm
         except Exception as error:  # it imports torchvision, which may fail in more ways than by being absent

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from holdfast.encoders.base import Encoder, ImageEncoder, TextEncoder
 from holdfast.encoders.named import encoder_named
 from holdfast.errors import HoldfastError
-from holdfast.nets import build
+from holdfast.nets import PROJECTED, build, project
 
 PREFIX = "tune:"
 """What the name of a network begins with that is an encoder to be tuned."""
@@ -87,7 +87,10 @@ class TunedImages(Tuned):
 
 def network(spec: str, shape: tuple[int, ...], outputs: int) -> nn.Module:
     """A network by its name: an encoder to be tuned, or one of ``holdfast.nets``."""
-    return tuned(spec.removeprefix(PREFIX), outputs) if is_tuned(spec) else build(spec, shape, outputs)
+    if not is_tuned(spec):
+        return build(spec, shape, outputs)
+    made = tuned(spec.removeprefix(PREFIX).removesuffix(PROJECTED), outputs)
+    return project(made, outputs) if spec.endswith(PROJECTED) else made
 
 
 def is_tuned(spec: str | None) -> bool:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from holdfast.encoders.base import ImageEncoder
 from holdfast.encoders.hugging_face import found_from_anywhere, load_model, model_folder, settings_in, weights_in
+from holdfast.errors import unreadable
 
 
 class HuggingFaceVision(ImageEncoder):
@@ -26,12 +27,14 @@ class HuggingFaceVision(ImageEncoder):
         self._where = found_from_anywhere(where)
         self.name = f"image:{self._where}"
         said = settings_in(self.folder, "preprocessor_config.json")
-        if said.get("do_normalize", True):
-            self.mean = tuple(said.get("image_mean", self.mean))
-            self.deviation = tuple(said.get("image_std", self.deviation))
-        else:
-            self.mean, self.deviation = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-        super().__init__(_side(said, settings_in(self.folder, "config.json")))
+        with unreadable(self.folder / "preprocessor_config.json", "is damaged"):
+            if said.get("do_normalize", True):
+                self.mean = tuple(float(value) for value in said.get("image_mean", self.mean))
+                self.deviation = tuple(float(value) for value in said.get("image_std", self.deviation))
+            else:
+                self.mean, self.deviation = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+            side = _side(said, settings_in(self.folder, "config.json"))
+        super().__init__(side)
 
     @cached_property
     def folder(self) -> Path:

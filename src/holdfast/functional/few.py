@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from holdfast.kept import KEPT, Kept, numbers_of
+from holdfast.kept import KEPT, Kept, Probabilities, numbers_of
 
 BLOCK = 1 << 18
 """Numbers that are worked through at once: they fit in a processor's cache."""
@@ -35,8 +35,53 @@ def blocks_of(rows: int, classes: int) -> Iterator[slice]:
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
-def few_of(whole: Any, y: Tensor) -> tuple[Kept, int]:
-    """The largest probabilities of each row and that of its label, and the first row that holds none, or -1.
+class Summed:
+    """What is expected of rows, summed over the times that they are asked: all of it, or of many classes those that
+    matter for each row, the given one first.
+
+    Attributes
+    ----------
+    value: (N, q) sums, or (N, 32) of the classes that are kept.
+    number: (N, 32) of which class each is; of no rows where all are kept.
+    """
+
+    def __init__(self, y: Tensor, width: int) -> None:
+        self._width = width
+        self.value, self.number = torch.zeros(len(y), width, device=y.device), torch.zeros(0)
+        if width > KEPT and not y.is_floating_point():
+            self.value = torch.zeros(len(y), KEPT)
+            self.number = y.cpu().to(numbers_of(width))[:, None].repeat(1, KEPT)
+
+    def add(self, index: Tensor, expected: Probabilities) -> None:
+        """Shape: index (M,) rows, expected (M, q)."""
+        if isinstance(expected, Kept):
+            for part in blocks_of(*expected.shape):
+                self.add(index[part], expected[part])
+            return
+        if not len(self.number):
+            self.value.index_add_(0, index, expected)
+            return
+        from holdfast.functional.few_loops import add_outputs  # numba takes a while to import
+
+        rows, whole = index.cpu().numpy(), expected.cpu().contiguous().numpy()
+        add_outputs(rows, whole, floor_of(self._width), self.value.numpy(), self.number.numpy())
+
+    def mean(self, count: Tensor | float) -> Probabilities:
+        """A copy, over how often rows were asked: a number, or (N, 1)."""
+        value = self.value / (count.to(self.value.device) if isinstance(count, Tensor) else count)
+        return Kept(value, self.number.clone(), self._width) if len(self.number) else value
+
+
+def few(expected: Probabilities, y: Tensor) -> Probabilities:
+    """The classes that matter for each row: all of them up to a few, of many the likeliest and the given one."""
+    if isinstance(expected, Kept) or expected.shape[1] <= KEPT:
+        return expected
+    return few_of(expected.cpu(), y.cpu(), torch.inf)[0]
+
+
+def few_of(whole: Any, y: Tensor, off: float = 0.01) -> tuple[Kept, int]:
+    """The largest probabilities of each row and that of its label, and the first row that holds none, or whose sum is
+    further from one than may be, or -1.
 
     Shape: whole (N, C), an array or a tensor that may lie in a file, y (N,).
     """
@@ -47,7 +92,7 @@ def few_of(whole: Any, y: Tensor) -> tuple[Kept, int]:
     value, labels = np.empty((rows, KEPT), np.float32), y.numpy()
     for part in blocks_of(rows, classes):
         block = np.ascontiguousarray(np.asarray(whole[part]), dtype=np.float32)
-        wrong = keep_largest(block, labels[part], floor_of(classes), value[part], number[part])
+        wrong = keep_largest(block, labels[part], floor_of(classes), off, value[part], number[part])
         if wrong >= 0:
             return Kept(torch.empty(0, KEPT), torch.empty(0, KEPT), classes), part.start + wrong
     return Kept(torch.from_numpy(value), torch.from_numpy(number), classes), -1

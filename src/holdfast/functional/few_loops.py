@@ -12,9 +12,9 @@ TINY = np.float32(1e-9)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def keep_largest(whole: Any, y: Any, cut: float, value: Any, number: Any) -> int:
+def keep_largest(whole: Any, y: Any, cut: float, off: float, value: Any, number: Any) -> int:
     """Write the largest probabilities of each row and that of its label, the largest first; the first row that holds
-    no probabilities, or -1."""
+    no probabilities, or whose sum is further than ``off`` from one, or -1."""
     kept = value.shape[1]
     for i in range(len(whole)):
         row, own, count, least, total = whole[i], y[i], 1, 0, 0.0
@@ -33,7 +33,7 @@ def keep_largest(whole: Any, y: Any, cut: float, value: Any, number: Any) -> int
             elif p > value[i, least]:
                 value[i, least], number[i, least] = p, c
                 least = _least(value[i], kept)
-        if not abs(total - 1) < 0.01:
+        if not abs(total - 1) < off:
             return i
         for k in range(count, kept):
             value[i, k], number[i, k] = 0, own
@@ -97,24 +97,26 @@ def take_out_noise(
     kept = value.shape[1]
     place = np.full(len(starts) - 1, -1)
     within = np.zeros((kept, kept))
-    right = np.empty(kept)
+    right, expected = np.empty(kept), np.empty(kept)
+    where = np.empty(kept, np.int64)
     for i in range(len(value)):
         count = 0
         for k in range(kept):
-            if value[i, k] <= floor:
-                break
-            place[number[i, k]] = k
-            count += 1
+            if value[i, k] > floor:
+                place[number[i, k]] = count
+                where[count] = k
+                count += 1
         for k in range(count):
             within[k, :count] = 0
-            for at in range(starts[number[i, k]], starts[number[i, k] + 1]):
+            name = number[i, where[k]]
+            for at in range(starts[name], starts[name + 1]):
                 if place[columns[at]] >= 0:
                     within[k, place[columns[at]]] = says[at]
-            right[k] = value[i, k]
+            right[k] = expected[k] = value[i, where[k]]
         for _ in range(rounds):
             moved = 0.0
             for k in range(count):
-                rest = value[i, k]
+                rest = expected[k]
                 for other in range(count):
                     if other != k:
                         rest -= right[other] * within[other, k]
@@ -125,11 +127,12 @@ def take_out_noise(
                 break
         total = 0.0
         for k in range(count):
-            place[number[i, k]] = -1
+            place[number[i, where[k]]] = -1
             total += max(right[k], floor)
         for k in range(kept):
-            clean = max(right[k], floor) / total if k < count else floor
-            value[i, k] = max(clean, stays * value[i, k]) if value[i, k] > 0 else 0
+            value[i, k] = max(floor, stays * value[i, k]) if value[i, k] > 0 else 0
+        for k in range(count):
+            value[i, where[k]] = max(max(right[k], floor) / total, stays * expected[k])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

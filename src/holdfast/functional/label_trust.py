@@ -16,10 +16,10 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from holdfast.functional.few import blocks_of, denoised, few_of
+from holdfast.functional.few import blocks_of, denoised, few
 from holdfast.functional.flips import ROUNDS, cells_of
 from holdfast.functional.posterior import noise_removal, without_noise
-from holdfast.kept import KEPT, Kept, Probabilities, largest, of_labels, rows_of, together
+from holdfast.kept import Kept, Probabilities, largest, of_labels, rows_of, together, with_class
 
 SAMPLE = 20_000
 """Rows on which the sharpness is sought."""
@@ -86,13 +86,6 @@ def _sharpened(expected: Probabilities, y: Tensor, certain: Tensor | None = None
     return _evidence_in_place(logs, _sharpness(rows_of(logs, doubtful), y[doubtful]))
 
 
-def few(expected: Probabilities, y: Tensor) -> Probabilities:
-    """The classes that matter for each row: all of them up to a few, of many the likeliest and the given one."""
-    if isinstance(expected, Kept) or expected.shape[1] <= KEPT:
-        return expected
-    return few_of(expected, y)[0]
-
-
 def doubtful_rows(y: Tensor, certain: Tensor | None) -> Tensor | slice:
     """The rows by which noise is judged: labels that are certain were given otherwise than all others. All rows where
     none is certain, or all are."""
@@ -150,11 +143,8 @@ def trust_at(
 
 def settled(posterior: Probabilities, y: Tensor, rows: Tensor) -> Probabilities:
     """(N, C) a posterior in which the label of some rows (N,) is the true class."""
-    own = posterior.number == y[:, None] if isinstance(posterior, Kept) else None
-    if isinstance(posterior, Kept) and own is not None:
-        first = own & (own.cumsum(1) == 1)  # an empty place has the number of the label too
-        return posterior.with_values(torch.where(rows[:, None], first.to(posterior.value), posterior.value))
-    assert isinstance(posterior, Tensor)
+    if isinstance(posterior, Kept):
+        return with_class(posterior, y, rows)
     posterior[rows] = torch.nn.functional.one_hot(y[rows], posterior.shape[1]).to(posterior)
     return posterior
 
@@ -180,7 +170,7 @@ def joined_evidence(
     )
     agreement = (largest(held_out) == y).double().mean()
     heard = [other for other in others if (largest(other) == y).double().mean() >= LISTENED * agreement]
-    logs = _denoised_logs(_mean((held_out, *heard), y))
+    logs = _denoised_logs(mean_of((held_out, *heard), y))
     some, given = _sample(rows_of(logs, doubtful), labels)
     low, high = JOINED
     for _ in range(HALVINGS):
@@ -190,10 +180,10 @@ def joined_evidence(
     return _evidence_in_place(logs, float((low * high) ** 0.5))
 
 
-def _mean(sources: Sequence[Probabilities], y: Tensor) -> Probabilities:
+def mean_of(sources: Sequence[Probabilities], y: Tensor) -> Probabilities:
     """(N, C) the mean of some sources, a part of the rows at a time."""
     rows, classes = sources[0].shape
-    parts = [
+    parts: list[Probabilities] = [
         few(torch.stack([source[part].double() for source in sources]).mean(0), y[part])
         for part in blocks_of(rows, classes)
     ]

@@ -6,6 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from holdfast.functional.few import few
+from holdfast.kept import Probabilities, together
+
 NEIGHBOURS = 20
 """Rows whose labels count as votes for a row."""
 VOTERS = 10_000
@@ -14,7 +17,9 @@ their square."""
 BLOCK = 1024
 
 
-def neighbour_votes(x: Tensor, y: Tensor, classes: int, voters: Tensor | None = None, k: int = NEIGHBOURS) -> Tensor:
+def neighbour_votes(
+    x: Tensor, y: Tensor, classes: int, voters: Tensor | None = None, k: int = NEIGHBOURS
+) -> Probabilities:
     """(N, C) shares of the labels among the nearest rows by cosine, a row's own label left out.
 
     Features that were made without labels cannot have memorised any, so the votes are out of sample by nature. One vote
@@ -34,15 +39,17 @@ def neighbour_votes(x: Tensor, y: Tensor, classes: int, voters: Tensor | None = 
     if voters is None:
         voters = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:VOTERS].to(x.device)
     among = F.normalize(x[voters].float(), dim=1)
-    labels = F.one_hot(y[voters], classes).to(among)
+    labels = y[voters]
     everywhere = torch.bincount(y, minlength=classes).to(among) / len(y)
     k = min(k, len(voters) - 1)
     place = torch.full((len(x),), -1, device=x.device)
     place[voters] = torch.arange(len(voters), device=x.device)
-    votes = torch.empty(len(x), classes, device=x.device)
+    votes: list[Probabilities] = []
     for rows in torch.arange(len(x), device=x.device).split(BLOCK):
         near = F.normalize(x[rows].float(), dim=1) @ among.T
         own = place[rows]
         near[own >= 0, own[own >= 0]] = -torch.inf
-        votes[rows] = labels[near.topk(k, 1).indices].sum(1)
-    return (votes + everywhere) / (k + 1)
+        nearest = labels[near.topk(k, 1).indices]
+        counts = near.new_zeros(len(rows), classes).scatter_add_(1, nearest, near.new_ones(1, 1).expand(nearest.shape))
+        votes.append(few((counts + everywhere) / (k + 1), y[rows]))
+    return together(votes)

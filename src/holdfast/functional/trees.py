@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from holdfast.functional.boosting import BOOSTING, USUAL, Boosting
+
 Array = NDArray[Any]
 
-ITERATIONS, RATE, LEAVES = 50, 0.2, 15
-"""Half the usual trees, each half as large and learning twice as fast: as good an opinion in half the time."""
 FEW = 200_000
 """Numbers in a table up to which one thread is as fast: several wait for each other at every node of every tree, which
 on a machine that others use too takes ten times as long."""
@@ -23,7 +23,7 @@ SCARCE = 10
 
 
 class TrainedTrees(NamedTuple):
-    """Boosted trees of scikit-learn, as they were trained on some rows."""
+    """Boosted trees of a library, as they were trained on some rows."""
 
     models: tuple[Any, ...]
     """One for all classes (none where a single class occurs), or one for each target."""
@@ -31,6 +31,8 @@ class TrainedTrees(NamedTuple):
     """(K,) the classes, or targets, that they speak of."""
     outputs: int
     """Classes or targets in all."""
+    library: Boosting = BOOSTING[USUAL]
+    """What has trained them."""
 
     def expected(self, x: Array) -> Tensor:
         """(B, outputs) probabilities, those of unknown classes zero, or values."""
@@ -46,11 +48,20 @@ class TrainedTrees(NamedTuple):
 
 def threads_for(inputs: Array) -> threadpool_limits:
     """As many threads of scikit-learn's trees as PyTorch has, or one where there is little to share."""
-    return threadpool_limits(1 if inputs.size <= FEW else torch.get_num_threads())
+    return threadpool_limits(_threads(inputs))
+
+
+def _threads(inputs: Array) -> int:
+    return 1 if inputs.size <= FEW else torch.get_num_threads()
 
 
 def trees_of_folds(
-    x: Tensor, y: Tensor, fold: Tensor, outputs: int, categorical: Array | None = None
+    x: Tensor,
+    y: Tensor,
+    fold: Tensor,
+    outputs: int,
+    categorical: Array | None = None,
+    library: Boosting = BOOSTING[USUAL],
 ) -> list[TrainedTrees]:
     """Boosted trees for each fold, trained on the rows of all others.
 
@@ -63,7 +74,7 @@ def trees_of_folds(
     train = _trained_on_targets if y.is_floating_point() else _trained_on_classes
     with threads_for(inputs):
         return [
-            train(inputs[part != number], given[part != number], outputs, categorical)
+            train(library, inputs[part != number], given[part != number], outputs, categorical)
             for number in range(int(part.max()) + 1)
         ]
 
@@ -103,31 +114,15 @@ def tree_opinions(
     return opinions_of(trees_of_folds(x, y, fold, classes, categorical), x, fold, further)
 
 
-def _trained_on_classes(x: Array, y: Array, classes: int, categorical: Array | None) -> TrainedTrees:
-    known, counts = torch.from_numpy(y).unique(return_counts=True)
+def _trained_on_classes(library: Boosting, x: Array, y: Array, classes: int, categorical: Array | None) -> TrainedTrees:
+    found, own, counts = np.unique(y, return_inverse=True, return_counts=True)
+    known = torch.from_numpy(found)
     if len(known) == 1:
-        return TrainedTrees((), known, classes)
-    from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import, and only tables need it
-
-    stops = int(counts.min()) >= SCARCE
-    made = HistGradientBoostingClassifier(**_settings(stops, categorical)).fit(x, y)
-    return TrainedTrees((made,), known, classes)
+        return TrainedTrees((), known, classes, library)
+    made = library.classes(x, own, bool(counts.min() >= SCARCE), categorical, _threads(x))
+    return TrainedTrees((made,), known, classes, library)
 
 
-def _trained_on_targets(x: Array, y: Array, targets: int, categorical: Array | None) -> TrainedTrees:
-    from sklearn.ensemble import HistGradientBoostingRegressor  # slow to import, and only tables need it
-
-    settings = _settings(len(y) >= SCARCE, categorical)
-    made = [HistGradientBoostingRegressor(loss="absolute_error", **settings).fit(x, values) for values in y.T]
-    return TrainedTrees(tuple(made), torch.arange(targets), targets)
-
-
-def _settings(stops: bool, categorical: Array | None) -> dict[str, Any]:
-    return {
-        "learning_rate": RATE,
-        "max_iter": ITERATIONS,
-        "max_leaf_nodes": LEAVES,
-        "early_stopping": stops,
-        "categorical_features": categorical,
-        "random_state": 0,
-    }
+def _trained_on_targets(library: Boosting, x: Array, y: Array, targets: int, categorical: Array | None) -> TrainedTrees:
+    made = [library.numbers(x, values, len(y) >= SCARCE, categorical, _threads(x)) for values in y.T]
+    return TrainedTrees(tuple(made), torch.arange(targets), targets, library)

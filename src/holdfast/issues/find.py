@@ -45,15 +45,31 @@ def find_label_issues(labels: ArrayLike, pred_probs: ArrayLike, classes: Sequenc
     y, expected = probabilities(labels, pred_probs)
     names = [str(k) for k in range(expected.shape[1])] if classes is None else list(classes)
     trust = label_trust(expected, y)
-    right, rival = trust.right(y), trust.rival(y)
+    right = trust.right(y)
+    order = _least_first(right)
+    y, right = y[order], right[order]
+    doubted = order[: int((right < FLAGGED).sum())]
+    wrong, rival = y[: len(doubted)], y.clone()
+    rival[: len(doubted)] = trust._replace(posterior=rows_of(trust.posterior, doubted)).rival(wrong)
     del trust
-    order = right.argsort(stable=True)
-    y, right, rival = y[order], right[order], rival[order]
     table = _class_columns(y, right, rival, names).drop(columns="rival").assign(row=order.numpy())
-    doubted = order[: int(table["flag"].sum())]
     some = rows_of(expected, doubted)
-    table["why"] = _against(of_labels(some, rival[: len(doubted)]), of_labels(some, y[: len(doubted)]), len(y))
+    table["why"] = _against(of_labels(some, rival[: len(doubted)]), of_labels(some, wrong), len(y))
     return table
+
+
+def _least_first(values: Tensor) -> Tensor:
+    """The order of numbers from 0 on, of equal ones the first first; as whole numbers, whose lower half is the row,
+    they are sorted several times as fast.
+
+    >>> _least_first(torch.tensor([0.5, 0.0, 0.5, 0.25]))
+    tensor([1, 3, 0, 2])
+    """
+    if values.dtype != torch.float32:
+        return values.argsort(stable=True)
+    keys = (values.numpy().view(np.int32).astype(np.int64) << 32) | np.arange(len(values))
+    keys.sort()
+    return torch.from_numpy(keys & 0xFFFFFFFF)
 
 
 def _against(expected: Tensor, given: Tensor, rows: int) -> Any:

@@ -11,6 +11,7 @@ from holdfast.functional.mixture import small_component
 from holdfast.functional.reduce import weighted_mean
 from holdfast.functional.row_randomness import batch_beta, cyclic_partners, mixed_with, row_uniforms
 from holdfast.method import Method
+from holdfast.nets.mean import MeanOf
 from holdfast.ranks import get_ranks
 from holdfast.task import Classification
 from holdfast.types import Batch, Nets, Plan, Step
@@ -53,8 +54,8 @@ class DivideMix(Method):
 
     Differs from the authors' code: a batch holds rows of both kinds as they come, where theirs has 64 of each, and both
     networks take a step on each batch, where theirs train in turns; u rises from epoch to epoch, not from step to
-    step; losses are not averaged over five epochs for noise of 90 %. The first network predicts; the
-    authors sum the logits of both. Without augmentation both views are the same.
+    step; losses are not averaged over five epochs for noise of 90 %. Both networks predict
+    together, by the mean of their outputs, as theirs do. Without augmentation both views are the same.
 
     Reference: Li, Socher and Hoi, "DivideMix: Learning with Noisy Labels as Semi-supervised Learning", ICLR 2020,
     Algorithm 1.
@@ -113,6 +114,9 @@ class DivideMix(Method):
 
     def loss(self, nets: Nets, batch: Batch) -> Step:
         return self._ordinary(nets, batch) if self._epoch < self.warmup else self._divided(nets, batch)
+
+    def predictor(self, nets: Nets) -> nn.Module:
+        return MeanOf(nets)
 
     def unlabelled_strength(self) -> float:
         """u(e) of this epoch."""

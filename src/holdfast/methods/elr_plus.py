@@ -15,6 +15,7 @@ from holdfast.functional.row_randomness import batch_beta, cyclic_partners, mixe
 from holdfast.method import Method
 from holdfast.methods.elr import check_regulariser, early_pull, remember
 from holdfast.nets.copies import move_towards
+from holdfast.nets.mean import MeanOf
 from holdfast.task import Classification
 from holdfast.types import Batch, Nets, Step
 
@@ -42,7 +43,7 @@ class ELRPlus(Method):
     Differs from the authors' code: both networks take a step on each batch, with one mix for both, where theirs have
     batches of their own; the ramp counts epochs instead of steps (40,000 for CIFAR-100, about 100 epochs); averaged
     networks make targets in evaluation mode, with averaged statistics; with 100 classes the labels are not multiplied
-    by the memory. The average of the first network predicts, where theirs take the mean of two outputs.
+    by the memory. Both averages predict together, by the mean of their outputs, as theirs do.
 
     Reference: Liu et al., "Early-Learning Regularization Prevents Memorization of Noisy Labels", NeurIPS 2020.
 
@@ -115,7 +116,7 @@ class ELRPlus(Method):
             move_towards(average, net, share)
 
     def predictor(self, nets: Nets) -> nn.Module:
-        return self.averages[0]
+        return MeanOf(list(self.averages))
 
     def _strength(self) -> float:
         share = 1.0 if self.ramp == 0 else min(1.0, self._epoch / self.ramp)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
+from holdfast.functional.boosting import BOOSTING
+from holdfast.kept import Probabilities
 from holdfast.method import Method
 from holdfast.nets.trees import FoldTrees, WithTrees
 from holdfast.noise_model import noise_model
@@ -29,6 +33,11 @@ class SecondOpinion(Method):
 
     The noise rate is not given to it, and no clean label is needed.
 
+    Parameters
+    ----------
+    trees: whose boosted trees are asked; none: scikit-learn's, where they cost a fraction of a training. Those that are
+        named are asked however many features there are; lightgbm, xgboost and catboost have to be installed.
+
     Shapes
     ------
     Opinions (N, q), labels (N,) or (N, q) -> targets (N, q).
@@ -42,11 +51,19 @@ class SecondOpinion(Method):
 
     name = "second-opinion"
     uses_evidence = True
-    _target: Tensor
+    _target: Probabilities
     _trees: FoldTrees | None
+
+    def __init__(self, trees: Literal["scikit-learn", "lightgbm", "xgboost", "catboost"] | None = None) -> None:
+        super().__init__()
+        if trees is not None and trees not in BOOSTING:
+            raise HoldfastError(f"trees is one of {', '.join(BOOSTING)}, not {trees!r}")
+        self.trees = trees
 
     def check_task(self, task: Task) -> None:
         super().check_task(task)
+        if self.trees is not None:
+            BOOSTING[self.trees].load()
         if isinstance(task, Representation):
             raise HoldfastError("these rows have no labels to learn from; pre-train on them (holdfast.contrastive)")
 

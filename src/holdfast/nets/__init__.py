@@ -5,6 +5,7 @@ from holdfast.nets.cnn import CNN4, CNN9
 from holdfast.nets.copies import load_body, move_towards, replace_batchnorm, reset_parameters
 from holdfast.nets.heads import Predictor, ProjectionHead, project
 from holdfast.nets.inception_resnet import InceptionResNetV2
+from holdfast.nets.mean import MeanOf, first_of
 from holdfast.nets.mlp import MLP
 from holdfast.nets.resnet import ResNet, resnet20, resnet32
 from holdfast.nets.resnet_wide import ResNetWide, resnet18, resnet50
@@ -18,12 +19,14 @@ __all__ = [
     "PROJECTED",
     "BoostedTrees",
     "InceptionResNetV2",
+    "MeanOf",
     "Predictor",
     "ProjectionHead",
     "ResNet",
     "ResNetWide",
     "WithTrees",
     "build",
+    "first_of",
     "load_body",
     "move_towards",
     "project",

@@ -31,6 +31,8 @@ _IMAGES: Mapping[str, tuple[Callable[[int, int], nn.Module], int]] = MappingProx
         "resnet32": (resnet32, 8),
         "resnet18": (resnet18, 8),
         "resnet50": (resnet50, 8),
+        "resnet18-imagenet": (partial(resnet18, large=True), 32),
+        "resnet50-imagenet": (partial(resnet50, large=True), 32),
         "inception-resnet-v2": (InceptionResNetV2, 75),
         "cnn4-group": (partial(CNN4, norm="group"), 8),
         "cnn9-group": (partial(CNN9, norm="group"), 28),

@@ -1,4 +1,4 @@
-"""ResNet-18 and ResNet-50 for small images."""
+"""ResNet-18 and ResNet-50, for small images and with ImageNet's stem."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from holdfast.nets.base import ConvNet, Norm, norm_layer
 class ResNetWide(ConvNet):
     """Residual network of four stages of 64, 128, 256 and 512 channels for images of about 32x32.
 
-    The ImageNet network with a 3x3 convolution of stride one for its stem and no pooling after it.
+    The ImageNet network with a 3x3 convolution of stride one for its stem and no pooling after it; or, ``large``, with
+    the stem that it has for images of 224: a 7x7 convolution and a maximum over 3x3, each of stride two.
 
     Parameters
     ----------
@@ -22,16 +23,29 @@ class ResNetWide(ConvNet):
     channels: of the images, at least 1.
     outputs: numbers in one output, at least 1.
     norm: "batch" or "group" (8 groups).
+    large: ImageNet's stem.
 
     Shapes
     ------
-    (B, channels, H, W) with H, W >= 8 -> (B, outputs); features (B, 512), deep (B, 2048).
+    (B, channels, H, W) with H, W >= 8, large 32 -> (B, outputs); features (B, 512), deep (B, 2048).
 
     Reference: He et al., "Deep Residual Learning for Image Recognition", CVPR 2016.
     """
 
-    def __init__(self, blocks: Sequence[int], deep: bool, channels: int, outputs: int, norm: Norm = "batch") -> None:
-        layers = [_conv(channels, 64, 3), norm_layer(norm, 64), nn.ReLU(inplace=True)]
+    def __init__(
+        self,
+        blocks: Sequence[int],
+        deep: bool,
+        channels: int,
+        outputs: int,
+        norm: Norm = "batch",
+        *,
+        large: bool = False,
+    ) -> None:
+        first = _conv(channels, 64, 7, 2) if large else _conv(channels, 64, 3)
+        layers = [first, norm_layer(norm, 64), nn.ReLU(inplace=True)]
+        if large:
+            layers.append(nn.MaxPool2d(3, 2, padding=1))
         before, spread = 64, 4 if deep else 1
         for stage, count in enumerate(blocks):
             width = 64 * 2**stage
@@ -48,14 +62,14 @@ class ResNetWide(ConvNet):
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
 
 
-def resnet18(channels: int, outputs: int, norm: Norm = "batch") -> ResNetWide:
-    """11,173,962 parameters for three channels and ten outputs."""
-    return ResNetWide((2, 2, 2, 2), False, channels, outputs, norm)
+def resnet18(channels: int, outputs: int, norm: Norm = "batch", *, large: bool = False) -> ResNetWide:
+    """11,173,962 parameters for three channels and ten outputs; large, 11,689,512 for three and a thousand."""
+    return ResNetWide((2, 2, 2, 2), False, channels, outputs, norm, large=large)
 
 
-def resnet50(channels: int, outputs: int, norm: Norm = "batch") -> ResNetWide:
-    """23,520,842 parameters for three channels and ten outputs."""
-    return ResNetWide((3, 4, 6, 3), True, channels, outputs, norm)
+def resnet50(channels: int, outputs: int, norm: Norm = "batch", *, large: bool = False) -> ResNetWide:
+    """23,520,842 parameters for three channels and ten outputs; large, 25,557,032 for three and a thousand."""
+    return ResNetWide((3, 4, 6, 3), True, channels, outputs, norm, large=large)
 
 
 class _Block(nn.Module):

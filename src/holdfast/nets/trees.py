@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
 from holdfast.functional.trees import TrainedTrees
+from holdfast.nets.mean import all_of, weights_of_each
 
 AT_ONCE = 2**21
 """Rows times trees that are walked through at a time: the memory it takes is bounded."""
@@ -172,19 +173,18 @@ def without_trees(net: nn.Module) -> nn.Module:
 
 
 def as_they_were(net: nn.Module, weights: Mapping[str, Tensor]) -> nn.Module:
-    """A network with the weights of a saved one, joined by trees where those were.
+    """A network with the weights of a saved one, joined by trees, or by others of its kind, where those were.
 
     >>> net = nn.Linear(2, 1)
     >>> as_they_were(net, nn.Linear(2, 1).state_dict()) is net
     True
     """
-    trees = trees_among(weights)
-    net.load_state_dict(network_weights(weights))
-    return net if trees is None else WithTrees(net, trees)
+    trees, whole = trees_among(weights), all_of(net, weights_of_each(network_weights(weights)))
+    return whole if trees is None else WithTrees(whole, trees)
 
 
 def network_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of the network alone, under its own names."""
+    """The weights of what predicts without trees, under its own names."""
     if not _joined(weights):
         return dict(weights)
     return {name.removeprefix(NETWORK): value for name, value in weights.items() if name.startswith(NETWORK)}
@@ -227,50 +227,26 @@ def _joined(tensors: Mapping[str, Tensor]) -> bool:
 
 
 class _Tree(NamedTuple):
-    """One tree of scikit-learn, and the output to which it adds."""
+    """The nodes of one tree, by scikit-learn's names, and the output to which it adds."""
 
     nodes: NDArray[Any]
     column: int
 
 
 def as_tensors(trained: TrainedTrees) -> BoostedTrees:
-    """Trees of scikit-learn as tensors that predict the same."""
+    """Trees of a library as tensors that predict the same."""
     baseline = torch.zeros(trained.outputs)
     if len(trained.known) < trained.outputs:
         baseline.fill_(ABSENT)
         baseline[trained.known] = 0.0
     trees: list[_Tree] = []
     for number, model in enumerate(trained.models):
-        rounds, start = _inside(model)
+        rounds, start = trained.library.grown(model)
         # The logit of the first of two classes stays zero; else each tree of a round, or each model, has an output.
         columns = trained.known[number:] if len(trained.models) > 1 else trained.known[-len(start) :]
         baseline[columns[: len(start)]] = torch.from_numpy(start).float()
         trees += [_Tree(nodes, int(columns[k])) for each in rounds for k, nodes in enumerate(each)]
     return _packed(trees, baseline)
-
-
-def _inside(model: Any) -> tuple[list[list[NDArray[Any]]], NDArray[Any]]:
-    """The nodes of the trees of each round of a boosting of scikit-learn, and what it starts from.
-
-    Neither is part of its public interface: all that Holdfast knows of it is here.
-    """
-    try:
-        rounds = [[tree.nodes for tree in each] for each in model._predictors]
-        start = np.asarray(model._baseline_prediction, dtype=np.float64).reshape(-1)
-        wanted = {"feature_idx", "num_threshold", "missing_go_to_left", "left", "right", "value", "is_leaf"}
-        known = all(wanted <= set(nodes.dtype.names) for each in rounds for nodes in each)
-    except (AttributeError, TypeError, ValueError):
-        known = False
-    if not known:
-        import sklearn
-
-        raise HoldfastError(
-            f"scikit-learn {sklearn.__version__} keeps boosted trees in a way that Holdfast does not know; install a "
-            "version that it does (1.6 to 1.9), or train by another method (--method)"
-        )
-    if any(nodes["is_categorical"].any() for each in rounds for nodes in each):
-        raise HoldfastError("trees that split by categories cannot become tensors; encode the categories as numbers")
-    return rounds, start
 
 
 def _packed(trees: Sequence[_Tree], baseline: Tensor) -> BoostedTrees:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from holdfast.errors import HoldfastError
 from holdfast.review.asked import body_of, filter_of, label_of, number_of, reviewer_of, row_of, rows_of
-from holdfast.review.end import End, rates, summary
+from holdfast.review.end import End, summary
 from holdfast.review.guard import LINK, Access, Guard
 from holdfast.review.links import Link
 from holdfast.review.queue import Filter, ReviewQueue
@@ -117,7 +117,7 @@ class Api:
     async def group(self, request: Request) -> Response:
         query = dict(request.query_params)
         reviewer, wanted = self._reviewer(request, query), filter_of(query)
-        return self._group(reviewer, wanted, number_of(query.get("after")))
+        return self._group(reviewer, wanted, number_of(query.get("after")), number_of(query.get("first")))
 
     async def decide_group(self, request: Request) -> Response:
         body = await body_of(request)
@@ -132,7 +132,11 @@ class Api:
             self._queue.kind_of(row)
         if said:
             await self._writer.do(partial(Store.stroke, reviewer=reviewer, said=said, sign=self._sign(request)))
-        self._queue.set_aside(reviewer, rows, left)
+        self._queue.set_aside(reviewer, rows, verdict, left)
+        if left and rows and verdict is not Answer.unsure and not body.get("aside"):
+            self._queue.catch_up()
+            group = self._queue.exceptions(reviewer, left, verdict, wanted)
+            return JSONResponse({"group": group, "progress": self._queue.progress(reviewer, wanted)})
         return self._group(reviewer, wanted, None, self._queue.kind_of((rows or left)[0]))
 
     async def undo(self, request: Request) -> Response:
@@ -143,15 +147,17 @@ class Api:
             raise HoldfastError("there is nothing of yours to take back")
         self._queue.catch_up()
         shown = self._queue.undone(reviewer, rows)
-        group = self._queue.group_of(shown, wanted) if len(shown) > 1 else None
+        group = self._queue.group_of(reviewer, shown, wanted) if len(shown) > 1 else None
         progress = self._queue.progress(reviewer, wanted)
         return JSONResponse({"rows": rows, "item": self._queue.item(rows[0]), "group": group, "progress": progress})
 
     async def summary(self, request: Request) -> Response:
         self._reviewer(request, dict(request.query_params))
-        found, reviews = summary(self._queue), self._queue.reviews()
-        rate = await asyncio.get_running_loop().run_in_executor(self._slow, rates, *reviews)
-        return JSONResponse({**found, "rate": rate, "commands": self._commands()})
+        if self._end is None:
+            raise HoldfastError("there is no run to sum up")
+        found = summary(self._queue)
+        wrong = await asyncio.get_running_loop().run_in_executor(self._slow, self._end.estimates)
+        return JSONResponse({**found, "wrong": wrong, "commands": self._commands()})
 
     async def export(self, request: Request) -> Response:
         self._reviewer(request, await body_of(request))

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
+from holdfast.digits import number_in
 from holdfast.errors import HoldfastError
 from holdfast.review.links import checked_name
 from holdfast.review.order import Order
@@ -69,9 +70,10 @@ def number_of(text: Any) -> int | None:
     """A number in a query or a path; None where there is none."""
     if text is None or text == "":
         return None
-    if not isinstance(text, str) or not (text.isascii() and text.isdecimal()) or len(text) > DIGITS:
+    number = number_in(text) if isinstance(text, str) else None
+    if number is None or number >= 10**DIGITS:
         raise HoldfastError("a row, or a group, is named by its number")
-    return int(text)
+    return number
 
 
 def row_of(value: Any) -> int:

@@ -55,17 +55,19 @@ class Calibration:
     doubt: Array
 
     @classmethod
-    def of(cls, trust: Array, wrong: Array) -> Calibration:
-        """Fit the shift to answers: trust (M,) of the reviewed rows, wrong (M,) whether their label was found wrong."""
+    def of(cls, trust: Array, wrong: Array, count: Array | None = None) -> Calibration:
+        """Fit the shift to answers: trust (M,) of the reviewed rows, wrong (M,) whether their label was found wrong,
+        count (M,) how many rows each stands for, by default one."""
         # Certain labels would have no odds; what a reviewer finds of them says something of nearly certain ones.
         odds = np.clip(logit(np.asarray(trust, dtype=float)), KNOTS[0], KNOTS[-1])
         right, share = ~np.asarray(wrong, dtype=bool), _shares(odds)
+        weight = np.ones(len(odds)) if count is None else count
         prior = np.linalg.inv(_covariance())
         shift = np.zeros(len(KNOTS))
         for _ in range(STEPS):
             q = expit(odds + share @ shift)
-            precision = prior + share.T @ ((q * (1 - q))[:, None] * share)
-            step = np.linalg.solve(precision, share.T @ (right - q) - prior @ shift)
+            precision = prior + share.T @ ((weight * q * (1 - q))[:, None] * share)
+            step = np.linalg.solve(precision, share.T @ (weight * (right - q)) - prior @ shift)
             # Far steps of Newton's method may miss; the target is concave, so shorter ones arrive.
             shift = shift + step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
             if float(np.abs(step).max()) < CLOSE:
@@ -82,8 +84,7 @@ class Calibration:
         """How many labels of this trust are wrong, if none of them is reviewed."""
         trust = np.asarray(trust, dtype=float)
         expected = float((1 - self.trust(trust)).sum())
-        odds = np.clip(logit(trust), CELLS[0], CELLS[-1])
-        count = np.bincount(np.rint((odds - CELLS[0]) / (CELLS[1] - CELLS[0])).astype(int), minlength=len(CELLS))
+        count = np.bincount(_cells(trust), minlength=len(CELLS))
         kept = count > 0
         cells, count = CELLS[kept], count[kept]
         rng = np.random.default_rng(seed)
@@ -130,6 +131,51 @@ def calibrate(trust: Array, reviewed: Array, wrong: Array) -> Calibrated:
     after = np.where(reviewed, settled, model.trust(trust))
     left, found = model.wrong(trust[~reviewed]), float(wrong[reviewed].sum())
     return Calibrated(after, left, Wrong(*(value + found for value in left)))
+
+
+class Tally:
+    """What ``calibrate`` says is left, followed from answer to answer: rows are counted by the log odds of their trust,
+    so that none of it looks at all rows again.
+
+    >>> trust, none = np.full(1000, 0.8), np.zeros(1000, dtype=bool)
+    >>> tally = Tally(trust, none, none)
+    >>> before = tally.left()
+    >>> for row in range(200):
+    ...     tally.set(row, reviewed=True, wrong=row % 2 == 0)
+    >>> round(before), round(tally.left(), -1)
+    (200, 390.0)
+    """
+
+    def __init__(self, trust: Array, reviewed: Array, wrong: Array) -> None:
+        self._cell = _cells(np.asarray(trust, dtype=float)).astype(np.int16)
+        size = np.bincount(self._cell, minlength=len(CELLS))
+        # What the rows of a cell are trusted on average.
+        self._trust = np.bincount(self._cell, weights=trust, minlength=len(CELLS)) / np.maximum(size, 1)
+        self._place = np.where(reviewed, np.where(wrong, 2, 1), 0).astype(np.int8)
+        # Open rows, those found right, and those found wrong.
+        self._count = np.zeros((3, len(CELLS)))
+        np.add.at(self._count, (self._place, self._cell), 1)
+
+    def set(self, row: int, reviewed: bool, wrong: bool) -> None:
+        """A row was reviewed, found otherwise, or opened again."""
+        cell, place = self._cell[row], (2 if wrong else 1) if reviewed else 0
+        self._count[self._place[row], cell] -= 1
+        self._count[place, cell] += 1
+        self._place[row] = place
+
+    def left(self) -> float:
+        """How many of the labels that nobody has reviewed are wrong."""
+        places, cells = np.nonzero(self._count[1:])
+        model = Calibration.of(self._trust[cells], places == 1, self._count[1:][places, cells])
+        open_rows = self._count[0] > 0
+        return float(self._count[0, open_rows] @ (1 - model.trust(self._trust[open_rows])))
+
+
+def _cells(trust: Array) -> Array:
+    """(N,) the cell of each row by the log odds of its trust."""
+    odds = np.clip(logit(trust), CELLS[0], CELLS[-1])
+    cells: Array = np.rint((odds - CELLS[0]) / (CELLS[1] - CELLS[0])).astype(int)
+    return cells
 
 
 def _covariance() -> Array:

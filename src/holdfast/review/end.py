@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.config import RunConfig
-from holdfast.issues.noise import NORMAL
+from holdfast.issues.noise import NORMAL, WrongLabels
 from holdfast.review.agreement import agreements
 from holdfast.review.answers import columns_of
-from holdfast.review.calibrate import calibrate
 from holdfast.review.export import corrected
-from holdfast.review.order import Order, ordered
+from holdfast.review.order import Order
 from holdfast.review.queue import ReviewQueue
 from holdfast.run import Run
 from holdfast.spreadsheet import write_csv
@@ -42,7 +41,7 @@ def refit_command(folder: Path, config: RunConfig) -> str:
 
 def _following(folder: Path) -> Path:
     """A folder beside a run for the next one, which is not there yet."""
-    folder = folder.absolute()
+    folder = folder if folder.name not in ("", "..") else folder.absolute()
     found = re.fullmatch(r"(.*?)-(\d+)", folder.name)
     name, number = (found[1], int(found[2])) if found else (folder.name, 1)
     while (beside := folder.with_name(f"{name}-{(number := number + 1)}")).exists():
@@ -65,6 +64,10 @@ class End:
     @property
     def commands(self) -> dict[str, str]:
         return {"export": export_command(self._folder), "refit": refit_command(self._folder, self._run.config)}
+
+    def estimates(self) -> dict[str, Any]:
+        """How many labels are wrong, as ``holdfast issues`` tells it."""
+        return estimates(self._run.wrong_labels())
 
     def export(self) -> dict[str, Any]:
         """Write corrected labels beside the run, in place of those of before."""
@@ -92,20 +95,21 @@ def summary(queue: ReviewQueue) -> dict[str, Any]:
         "unsure": standing.unsure,
         "disputed": len(standing.disputes),
         "open": int(np.count_nonzero(~standing.decided[queue.suspects])),
-        "remaining": queue.remaining(),
         "sample": sampled(queue),
         "reviewers": queue.pace.of(reviewers, standing.decisions),
         "agreement": agreements(standing.decisions, standing.shared),
     }
 
 
-def rates(trust: Array, reviewed: Array, wrong: Array) -> dict[str, dict[str, float]]:
-    """The share of wrong labels as the run has it, and as reviewers' answers correct it; those they found included."""
-    none = np.zeros(len(trust), dtype=bool)
-    found = {"before": calibrate(trust, none, none).total, "after": calibrate(trust, reviewed, wrong).total}
+def estimates(found: WrongLabels) -> dict[str, Any]:
+    """The share of wrong labels before any answer and, where there are answers, with them; how many remain."""
+    names = ("estimate", "low", "high")
+    rate, review = (found.rate, found.low, found.high), found.review
+    left = review.left if review else tuple(value * found.rows for value in rate)
     return {
-        when: dict(zip(("rate", "low", "high"), (value / max(1, len(trust)) for value in total), strict=True))
-        for when, total in found.items()
+        "before": dict(zip(names, review.before if review else rate, strict=True)),
+        "after": dict(zip(names, rate, strict=True)) if review else None,
+        "remaining": dict(zip(names, map(round, left), strict=True)),
     }
 
 
@@ -117,7 +121,7 @@ def sampled(queue: ReviewQueue) -> dict[str, float] | None:
     unsure or divided are left out.
     """
     standing = queue.standing
-    order = ordered(Order.sample, queue.trust, queue.suspects, np.zeros(0), np.zeros(0))
+    order = queue.ordered(Order.sample)
     open_rows = np.flatnonzero(~standing.decided[order])
     rows = order[: int(open_rows[0])] if len(open_rows) else order
     judged = rows[standing.reviewed[rows]]

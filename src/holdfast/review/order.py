@@ -1,24 +1,19 @@
-"""What to ask first, and how many wrong labels remain."""
+"""What to ask first."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.issues.noise import NORMAL
-
 Array = NDArray[Any]
 
 REFERENCE = 256
 """Random rows to which closeness is measured."""
-BINS = 10
-WORTH = 20.0
-"""How many reviewed rows of a bin the run's own trust counts for."""
 
 
 class Order(StrEnum):
@@ -31,10 +26,11 @@ class Order(StrEnum):
     by_class = "class"
     """By given class, or given value, and in each the least trusted first."""
     sample = "sample"
-    """A random sample of all rows, doubtful or not, from which the share of wrong labels can be read off."""
+    """A random sample of all rows, doubtful or not, from which the share of wrong labels can be read off; those apart
+    that were reviewed before the run."""
 
 
-def ordered(order: Order, trust: Array, suspects: Array, crowd: Array, given: Array) -> Array:
+def ordered(order: Order, trust: Array, suspects: Array, crowd: Array, given: Array, unsettled: Array) -> Array:
     """Rows in the order in which to ask about them.
 
     Parameters
@@ -42,9 +38,10 @@ def ordered(order: Order, trust: Array, suspects: Array, crowd: Array, given: Ar
     trust, given: (N,) of all rows; the given label as a number.
     suspects: (M,) rows that are doubtful.
     crowd: (M,) how crowded each of them stands.
+    unsettled: rows that nobody had reviewed before the run.
     """
     if order is Order.sample:
-        return np.random.default_rng(0).permutation(len(trust))
+        return np.random.default_rng(0).permutation(unsettled)
     if order is Order.trust:
         key = np.argsort(trust[suspects], kind="stable")
     elif order is Order.by_class:
@@ -83,59 +80,3 @@ def telling(trust: Array, crowd: Array) -> Array:
     """
     doubt: Array = 4 * trust * (1 - trust)
     return doubt + 1e-6 * crowd
-
-
-class Remaining(NamedTuple):
-    """How many wrong labels nobody has reviewed yet."""
-
-    estimate: float
-    low: float
-    high: float
-
-
-def remaining(trust: Array, reviewed: Array, wrong: Array) -> Remaining:
-    """How many of the labels that are not reviewed are wrong: what the run says, corrected by what reviewers found.
-
-    In each tenth of trust the noise rate is Beta-distributed, first around what the run says as if that were
-    worth twenty reviews, then with the reviews added. Reviewed rows of a bin stand for the others of the bin.
-
-    Shape: trust (N,), reviewed (N,) whether reviewed, wrong (N,) whether found wrong; the interval holds 95 %.
-    """
-    return Tally(trust, reviewed, wrong).remaining()
-
-
-class Tally:
-    """The counts behind ``remaining``, which follow each review without looking at all rows again."""
-
-    def __init__(self, trust: Array, reviewed: Array, wrong: Array) -> None:
-        self._doubt = 1 - trust
-        self._place = np.minimum((trust * BINS).astype(np.int8), BINS - 1)
-        self._reviewed, self._wrong = reviewed.copy(), reviewed & wrong
-        size = np.bincount(self._place, minlength=BINS)
-        self._prior = np.bincount(self._place, weights=self._doubt, minlength=BINS) / np.maximum(size, 1)
-        left = ~reviewed
-        self._seen = np.bincount(self._place[reviewed], minlength=BINS)
-        self._found = np.bincount(self._place[self._wrong], minlength=BINS)
-        self._left = np.bincount(self._place[left], minlength=BINS)
-        self._left_doubt = np.bincount(self._place[left], weights=self._doubt[left], minlength=BINS)
-
-    def set(self, row: int, reviewed: bool, wrong: bool) -> None:
-        """A row was reviewed, found otherwise, or opened again."""
-        place, wrong = self._place[row], reviewed and wrong
-        change = int(reviewed) - int(self._reviewed[row])
-        self._found[place] += int(wrong) - int(self._wrong[row])
-        self._seen[place] += change
-        self._left[place] -= change
-        self._left_doubt[place] -= change * self._doubt[row]
-        self._reviewed[row], self._wrong[row] = reviewed, wrong
-
-    def remaining(self) -> Remaining:
-        share = (WORTH * self._prior + self._found) / (WORTH + self._seen)
-        # Of a bin it matters not what its average is but what is left of it.
-        shift = np.divide(share, self._prior, out=np.ones(BINS), where=self._prior > 0)
-        expected = np.minimum(np.maximum(self._left_doubt, 0) * shift, self._left)
-        # Doubt about the share, which all rows of the bin have in common, and chance of each row.
-        doubt = share * (1 - share) / (WORTH + self._seen + 1)
-        variance = float((self._left**2 * doubt + self._left * share * (1 - share)).sum())
-        total, spread = float(expected.sum()), NORMAL * float(np.sqrt(variance))
-        return Remaining(total, max(0.0, total - spread), min(float(self._left.sum()), total + spread))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,12 @@ from torch import Tensor
 
 from holdfast.data.display import Display
 from holdfast.errors import HoldfastError
+from holdfast.issues.find import REVIEWED
 from holdfast.review.agreement import Pace
 from holdfast.review.assign import Assignments
+from holdfast.review.calibrate import Tally
 from holdfast.review.groups import GRID, Grid, Kinds, class_kinds, number_kinds
-from holdfast.review.order import Order, Tally, crowding, ordered
+from holdfast.review.order import Order, crowding, ordered
 from holdfast.review.shown import Likely, Shown
 from holdfast.review.standing import Standing
 from holdfast.review.store import Answer, Label, Said, Store
@@ -29,6 +32,8 @@ DOUBTFUL = 0.9
 """Rows trusted less than this are asked about."""
 VIEWS = 16
 """Filters whose rows are kept in order."""
+STALE = 0.1
+"""Seconds for which an estimate is told again, however many answers come meanwhile."""
 
 Array = NDArray[Any]
 
@@ -59,6 +64,14 @@ class Filter:
     def rows(self) -> tuple[Any, ...]:
         """What tells apart the rows it is about, whoever asks."""
         return self.given, self.suggested, self.low, self.high, self.order
+
+
+class Aside(NamedTuple):
+    """What was taken out of a stroke."""
+
+    stroke: frozenset[int]
+    verdict: Answer
+    rows: tuple[int, ...]
 
 
 class ReviewQueue:
@@ -96,6 +109,7 @@ class ReviewQueue:
         self.shown = Shown(table, classes, unit, display, likely, unseen)
         self.trust: Array = table["trust"].to_numpy(dtype=float)
         self.suspects: Array = np.flatnonzero(self.trust < DOUBTFUL)
+        self._unsettled = np.flatnonzero(table["why"].to_numpy() != REVIEWED)
         self._crowd = np.zeros(len(self.suspects))
         if unit is not None and len(self.suspects):
             self._crowd = crowding(unit, self.suspects)
@@ -103,9 +117,10 @@ class ReviewQueue:
         self.pace = Pace()
         self.standing = Standing(store, len(table), lambda row: self.shown.label(row, "given"), self.pace.hear)
         self._tally = Tally(self.trust, self.standing.reviewed, self.standing.wrong)
-        self._left: dict[str, int] | None = None
+        self._left: int | None = None
+        self._counted, self._behind = 0.0, False
         self._settled = self.standing.decided.copy()
-        self._aside: dict[str, tuple[list[int], list[int]]] = {}
+        self._aside: dict[str, list[Aside]] = {}
         self._assigned = Assignments(len(table))
         self._orders: dict[Order, Array] = {}
         self._views: OrderedDict[tuple[Any, ...], View] = OrderedDict()
@@ -132,7 +147,7 @@ class ReviewQueue:
         if key in self._views:
             self._views.move_to_end(key)
             return self._views[key]
-        rows = self._ordered(wanted.order)
+        rows = self.ordered(wanted.order)
         trust = self.trust[rows]
         mask: Array = (trust >= wanted.low) & (trust <= wanted.high)
         for which, name in (("given", wanted.given), ("suggested", wanted.suggested)):
@@ -144,9 +159,10 @@ class ReviewQueue:
             self._grids.pop(gone, None)
         return view
 
-    def _ordered(self, order: Order) -> Array:
+    def ordered(self, order: Order) -> Array:
+        """Rows in the order in which they are asked about."""
         if order not in self._orders:
-            self._orders[order] = ordered(order, self.trust, self.suspects, self._crowd, self._sort_by)
+            self._orders[order] = ordered(order, self.trust, self.suspects, self._crowd, self._sort_by, self._unsettled)
         return self._orders[order]
 
     def next(self, reviewer: str, wanted: Filter, beyond: int | None = None, back: bool = False) -> int | None:
@@ -225,14 +241,11 @@ class ReviewQueue:
             "remaining": self.remaining(),
         }
 
-    def reviews(self) -> tuple[Array, Array, Array]:
-        """(N,) trust of each row, whether it is reviewed, and whether it was found wrong, as of now."""
-        return self.trust, self.standing.reviewed.copy(), self.standing.wrong.copy()
-
-    def remaining(self) -> dict[str, int]:
-        """How many wrong labels nobody has reviewed yet."""
-        if self._left is None:
-            self._left = {name: round(value) for name, value in self._tally.remaining()._asdict().items()}
+    def remaining(self) -> int:
+        """How many wrong labels nobody has reviewed yet, by estimate; as of a moment ago where answers come fast."""
+        now = time.monotonic()
+        if self._left is None or (self._behind and now - self._counted > STALE):
+            self._left, self._counted, self._behind = round(self._tally.left()), now, False
         return self._left
 
     def item(self, row: int, short: bool = False) -> dict[str, Any]:
@@ -253,8 +266,9 @@ class ReviewQueue:
         if wanted.queue is not Queue.open:
             return None
         grid = self._grid(wanted)
-        if after is not None and not 0 <= after < len(self._kinds.names):
-            raise HoldfastError("there is no such group")
+        for kind in (after, first):
+            if kind is not None and not 0 <= kind < len(self._kinds.names):
+                raise HoldfastError("there is no such group")
 
         def free(rows: Array) -> Array:
             return self._assigned.free(rows, reviewer)
@@ -267,15 +281,25 @@ class ReviewQueue:
                 return self._group(kind, shown, grid.open_of(kind) - len(shown))
         return None
 
-    def group_of(self, rows: Sequence[int], wanted: Filter) -> dict[str, Any] | None:
+    def group_of(self, reviewer: str, rows: Sequence[int], wanted: Filter) -> dict[str, Any]:
         """The group that some rows were shown in."""
+        aside = next((each for each in self._aside.get(reviewer, []) if set(each.rows) == set(rows)), None)
+        if aside is not None:
+            return self.exceptions(reviewer, rows, aside.verdict, wanted)
         kind = int(self._kinds.of_row[rows[0]])
         return self._group(kind, rows, max(0, self._grid(wanted).open_of(kind) - len(rows)))
+
+    def exceptions(self, reviewer: str, rows: Sequence[int], verdict: Answer, wanted: Filter) -> dict[str, Any]:
+        """What was taken out of a stroke with this verdict, to be settled next: else one of two answers would be heard
+        alone, and what answers say of all other labels would be askew."""
+        self._assigned.hand_out(reviewer, rows)
+        kind = int(self._kinds.of_row[rows[0]])
+        return {**self._group(kind, rows, self._grid(wanted).open_of(kind)), "aside": verdict.value}
 
     def _group(self, kind: int, rows: Sequence[int], more: int) -> dict[str, Any]:
         given, suggested = self._kinds.names[kind]
         items = [self.item(row, short=True) for row in rows]
-        return {"key": str(kind), "given": given, "suggested": suggested, "items": items, "more": more}
+        return {"key": str(kind), "given": given, "suggested": suggested, "items": items, "more": more, "aside": None}
 
     def kind_of(self, row: int) -> int:
         self._check(row)
@@ -303,31 +327,34 @@ class ReviewQueue:
             raise HoldfastError(f"a label of this run is {width} finite number(s)")
         return Said(row, verdict, label)
 
-    def set_aside(self, reviewer: str, stroke: Sequence[int], rows: Sequence[int]) -> None:
-        """Keep rows out of groups from now on: they were taken out of a stroke to be looked at one by one."""
+    def set_aside(self, reviewer: str, stroke: Sequence[int], verdict: Answer, rows: Sequence[int]) -> None:
+        """Keep rows out of groups from now on: they were taken out of a stroke."""
         for row in rows:
             self._check(row)
-        self._aside[reviewer] = (list(stroke), list(rows))
+        if rows:
+            self._aside.setdefault(reviewer, []).append(Aside(frozenset(stroke), verdict, tuple(rows)))
         for row in rows:
             self._settle(row, True)
 
     def undone(self, reviewer: str, rows: Sequence[int]) -> list[int]:
         """A stroke was taken back, and with it what was set aside in it; all rows that were shown."""
-        stroke, aside = self._aside.get(reviewer, ([], []))
-        if stroke and set(stroke) == set(rows):
-            del self._aside[reviewer]
-            for row in aside:
-                self._settle(row, bool(self.standing.decided[row]))
-            rows = [*rows, *aside]
-        self._assigned.hand_out(reviewer, rows)
-        return list(rows)
+        strokes, shown = self._aside.get(reviewer, []), list(rows)
+        last = next((each for each in reversed(strokes) if each.stroke == set(rows)), None)
+        if last is not None:
+            strokes.remove(last)
+            shown += last.rows
+        taken_out = any(set(each.rows) == set(shown) for each in strokes)
+        for row in shown:
+            self._settle(row, taken_out or bool(self.standing.decided[row]))
+        self._assigned.hand_out(reviewer, shown)
+        return shown
 
     def catch_up(self) -> None:
         """Take in what anybody has written since, here or in another process."""
         for change in self.standing.catch_up():
             row, decided = change.row, change.now > 0
             self._tally.set(row, bool(self.standing.reviewed[row]), bool(self.standing.wrong[row]))
-            self._left = None
+            self._behind = True
             self._assigned.let_go(row, change.reviewer)
             for view in self._views.values():
                 view.hear(change)

@@ -17,6 +17,7 @@ from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.ledger import Ledger
 from holdfast.method import Method
+from holdfast.nets.mean import MeanOf
 from holdfast.noise_model import noise_model
 from holdfast.session.batch import SessionBatch, given_of
 from holdfast.session.feed import SessionFeed
@@ -150,7 +151,7 @@ class Course:
     def current(self) -> nn.Module:
         """The network that predicts, as it is."""
         net = self.method.predictor(self.nets)
-        return bare(net.model) if isinstance(net, Forwarding) else net
+        return MeanOf([_own(each) for each in net.together]) if isinstance(net, MeanOf) else _own(net)
 
     def predictor(self) -> nn.Module:
         """The network that predicts, as it is; once training has ended, as it was in the best epoch."""
@@ -218,3 +219,8 @@ def first_weights(net: nn.Module, stop: StopRule | None) -> dict[str, Tensor] | 
 def _kept(state: dict[str, Any]) -> dict[str, Any]:
     """A copy that stays as it is when training goes on."""
     return {name: value.detach().clone() if isinstance(value, Tensor) else value for name, value in state.items()}
+
+
+def _own(net: nn.Module) -> nn.Module:
+    """The loop's own network."""
+    return bare(net.model) if isinstance(net, Forwarding) else net

@@ -9,6 +9,8 @@ import torch
 
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
+from holdfast.functional.few import few
+from holdfast.kept import Probabilities
 from holdfast.noise_model import noise_model
 from holdfast.task import Classification
 from holdfast.types import Evidence
@@ -28,6 +30,7 @@ def opinions(given: Any, feed: Feed) -> Evidence:
         raise HoldfastError(f"evidence needs a line for each row of the dataset: {wanted}, not {tuple(found.shape)}")
     if not bool(found.isfinite().all()):
         raise HoldfastError("evidence has values that are no numbers; every row needs what some model expects of it")
+    kept: Probabilities = found
     if isinstance(feed.task, Classification):
         odd = (found < 0).any(1) | ((found.sum(1) - 1).abs() > OFF)
         if bool(odd.any()):
@@ -35,5 +38,6 @@ def opinions(given: Any, feed: Feed) -> Evidence:
                 f"evidence holds probabilities, and row {int(odd.nonzero()[0])} does not add up to one; pass outputs "
                 "through a softmax first"
             )
-    held_out = found.to(feed.device)
+        kept = few(found, feed.y)
+    held_out = kept.to(feed.device)
     return Evidence(held_out, noise_model(feed.task).join(held_out, held_out, None, feed.y, feed.reviewed))

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import HoldfastError
+from holdfast.digits import number_in
+from holdfast.errors import HoldfastError, unreadable
 from holdfast.files import written_aside
 
 HEAD = ("step", "name", "value")
@@ -37,9 +38,13 @@ class CSV:
             return
         if not done:
             raise HoldfastError(f"{self._file} exists; choose another name for the figures")
-        with open(self._file, newline="", encoding="utf-8") as file:
+        with unreadable(self._file), open(self._file, newline="", encoding="utf-8") as file:
             lines = list(csv.reader(file))
-        if not lines or tuple(lines[0]) != HEAD or not all(len(line) == 3 and line[0].isdigit() for line in lines[1:]):
+        if (
+            not lines
+            or tuple(lines[0]) != HEAD
+            or any(len(line) != 3 or number_in(line[0]) is None for line in lines[1:])
+        ):
             raise HoldfastError(f"{self._file} holds no figures of a run; choose another name for them")
         # Those of epochs that were not finished are logged again.
         self._lines = [(step, name, value) for step, name, value in lines[1:] if int(step) < done]

@@ -9,6 +9,7 @@ import { nothing } from "./single.js";
 import { release, rest, show } from "./views.js";
 
 const SAID = { suggestion: "accepted as suggested", keep: "kept as given", unsure: "left as unsure" };
+const WORD = { suggestion: "Accept", keep: "Keep", unsure: "Unsure" };
 let group = null;
 let selected = new Set();
 let nodes = [];
@@ -28,8 +29,16 @@ const following = (place = {}) => query("/api/group", { reviewer: reviewer(), ..
 
 export const nextGroup = () => work(async () => showGroup(await following()));
 
-// Past the last pair begins the first again.
+// Of what was taken out of a stroke most people say the other thing.
+const usual = () => (group && group.aside === "suggestion" ? "keep" : "suggestion");
+export const decideUsual = () => decideGroup(usual());
+
+// Past the last pair begins the first again; from what was taken out it goes on where it was taken out.
 export const skip = () => group && work(async () => {
+  if (group.aside) {
+    showGroup(await following({ first: group.key }));
+    return;
+  }
   const answer = await following({ after: group.key });
   showGroup(answer.group ? answer : await following());
 });
@@ -37,8 +46,8 @@ export const skip = () => group && work(async () => {
 export const decideGroup = (verdict) => group && work(async () => {
   const rows = group.items.map(({ row }) => row);
   const [chosen, exceptions] = [rows.filter((row) => selected.has(row)), rows.filter((row) => !selected.has(row))];
-  if (!chosen.length) throw new Error("Nothing is selected; N goes to the next pair.");
-  const body = { rows: chosen, exceptions, verdict, reviewer: reviewer(), filter: wanted() };
+  if (!chosen.length) throw new Error("Nothing is selected; N goes on without an answer.");
+  const body = { rows: chosen, exceptions, verdict, aside: Boolean(group.aside), reviewer: reviewer(), filter: wanted() };
   showGroup(await ask("/api/decide-group", body), `${count(chosen.length)} ${SAID[verdict]}. `);
 });
 
@@ -73,7 +82,16 @@ function mark() {
     node.classList.toggle("current", k === current);
   });
   at("cells").querySelector("[tabindex]").setAttribute("aria-activedescendant", nodes[current].id);
-  for (const node of all(".chosen")) node.textContent = selected.size === nodes.length ? `all ${nodes.length}` : selected.size;
+  for (const button of all("[data-all]")) {
+    const { all: verdict, key } = button.dataset;
+    const first = verdict === usual();
+    const many = selected.size === nodes.length ? `all ${nodes.length}` : selected.size;
+    button.classList.toggle("accent", first);
+    button.classList.toggle("full", first);
+    button.firstElementChild.textContent = first ? "Enter" : key;
+    button.lastElementChild.textContent = first ? `${WORD[verdict]} ${many}` : WORD[verdict];
+  }
+  at("skip").lastElementChild.textContent = group.aside ? "One at a time" : "Next pair";
   const more = group.more ? `, ${count(group.more)} more like these` : "";
   at("tally").textContent = `${selected.size} of ${nodes.length} selected${more}`;
 }
@@ -87,7 +105,8 @@ function title() {
 function render(before) {
   selected = new Set(group.items.map(({ row }) => row));
   current = 0;
-  at("pair").replaceChildren(...title());
+  at("pair").replaceChildren(...(group.aside ? [made("span", "Taken out: "), ...title()] : title()));
+  at("taken-out").hidden = !group.aside;
   const drawn = cells(group.items, setup.kind, !setup.classes);
   nodes = drawn.nodes;
   nodes.forEach((node, k) => {
@@ -101,6 +120,7 @@ function render(before) {
   at("cells").replaceChildren(drawn.holder);
   at("words-of-all").hidden = !group.items.some(marked);
   at("columns-apart").hidden = drawn.holder.tagName !== "TABLE";
+  scrollTo(0, 0);
   mark();
   say(`${before}${nodes.length} rows, ${at("pair").textContent}, all selected.`);
 }

@@ -20,7 +20,8 @@ const KEYS = {
   grid: {
     " ": () => grid.toggle(),
     a: grid.toggleAll,
-    enter: () => grid.decideGroup("suggestion"),
+    enter: grid.decideUsual,
+    s: () => grid.decideGroup("suggestion"),
     k: () => grid.decideGroup("keep"),
     u: () => grid.decideGroup("unsure"),
     n: grid.skip,
@@ -37,6 +38,7 @@ for (const key of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "E
 function openCard() {
   at("card").showModal();
   at("card").focus();
+  at("card").scrollTop = 0;
 }
 
 // Letters are no part of a number: they leave its field and decide.

@@ -33,6 +33,6 @@ export function reviewer() {
 export function showProgress({ decided, open, suspects, remaining }) {
   at("counts").textContent = `${count(decided)} decided, ${count(open)} open`;
   at("left").textContent =
-    `· about ${count(remaining.estimate)} wrong labels left (${count(remaining.low)} to ${count(remaining.high)})`;
+    `· about ${count(remaining)} wrong label${remaining === 1 ? "" : "s"} left`;
   at("bar").style.width = `${(100 * decided) / Math.max(1, suspects)}%`;
 }

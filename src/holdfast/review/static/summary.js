@@ -21,13 +21,16 @@ function render(told) {
     entry.append(made("b", count(told[name])), made("span", word));
     return entry;
   }));
-  const { estimate, low, high } = told.remaining;
+  const { estimate, low, high } = told.wrong.remaining;
   at("left-count").textContent = `about ${count(estimate)}`;
   at("left-range").textContent = `between ${count(low)} and ${count(high)}, with a confidence of 95 %`;
-  at("rates").replaceChildren(...rate("before your answers", told.rate.before), ...rate("with them", told.rate.after));
+  const { before, after } = told.wrong;
+  at("rates").replaceChildren(...(after ? [...rate("before any answer", before), ...rate("with all answers", after)] : rate("before any answer", before)));
   at("sampled").textContent = told.sample
     ? `${share(told.sample.rate)} (${share(told.sample.low)} to ${share(told.sample.high)}) in a random sample of ${count(told.sample.rows)}`
     : "";
+  at("people-none").hidden = told.reviewers.length > 0;
+  at("people").hidden = !told.reviewers.length;
   at("people").tBodies[0].replaceChildren(...told.reviewers.map(({ name, decided, per_minute: pace }) =>
     line(name, count(decided), pace === null ? "–" : pace.toFixed(1))));
   at("agree").hidden = !told.agreement.length;
@@ -48,7 +51,7 @@ const share = (value) => `${(100 * value).toFixed(1)} %`;
 
 function rate(when, told) {
   const value = made("dd");
-  value.append(made("b", share(told.rate)), " ", made("span", `${share(told.low)} to ${share(told.high)}`, "soft"));
+  value.append(made("b", share(told.estimate)), " ", made("span", `${share(told.low)} to ${share(told.high)}`, "soft"));
   return [made("dt", when), value];
 }
 

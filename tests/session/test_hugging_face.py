@@ -75,6 +75,15 @@ def test_evaluation_has_the_models_own_loss(tmp_path):
     assert made.session.run().ledger["trained"].tolist() == [1] * 200
 
 
+def test_the_figures_of_an_epoch_are_logged_beside_those_of_the_trainer(tmp_path):
+    made = trainer(tmp_path, epochs=2, logging_strategy="epoch")
+    made.train()
+    history, lines = made.session.run().history, made.state.log_history
+    for name in ("loss", "noise_rate", "drop_rate"):
+        assert [line[f"holdfast_{name}"] for line in lines if "holdfast_loss" in line] == history[name].tolist()
+    assert len([line for line in lines if "loss" in line]) == 2
+
+
 def test_epochs_of_fewer_batches_resume_where_they_ended(tmp_path):
     def made(folder):
         return trainer(tmp_path / folder, holdfast.methods.Crust(0.5, warmup=1, partners=0), epochs=4)

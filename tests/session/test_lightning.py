@@ -1,10 +1,12 @@
 """What Lightning does by itself, with a session: validation, schedules, precision, stopping, resuming."""
 
+import pandas as pd
 import pytest
 import torch
 from framework_support import assert_same, small_net, weights
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -44,9 +46,9 @@ def trained(rows, method, epochs=4, accumulate=1, of_trainer=1, ckpt=None, callb
     session = Session(rows, method, **settings.pop("session", {}))
     module = Module(session, small_net())
     trainer = Trainer(
-        max_epochs=epochs, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-        enable_checkpointing=bool(callbacks), num_sanity_val_steps=0, accumulate_grad_batches=of_trainer,
-        callbacks=[*callbacks, HoldfastCallback(session, module.net)], **settings,
+        max_epochs=epochs, accelerator="cpu", enable_progress_bar=False, enable_model_summary=False,
+        logger=settings.pop("logger", False), enable_checkpointing=bool(callbacks), num_sanity_val_steps=0,
+        accumulate_grad_batches=of_trainer, callbacks=[*callbacks, HoldfastCallback(session, module.net)], **settings,
     )  # fmt: skip
     validation = DataLoader(TensorDataset(rows.x, rows.y), batch_size=len(rows))
     trainer.fit(module, session.loader(40, accumulate=accumulate), validation, ckpt_path=ckpt)
@@ -114,6 +116,14 @@ def test_mixed_precision(blobs):
     full, _, _ = trained(blobs, "prl-l")
     assert session.run().ledger["loss"].notna().all()
     assert_same(weights(full.net), weights(half.net), rtol=0.2, atol=0.05)
+
+
+def test_the_figures_of_an_epoch_go_to_the_loggers(blobs, tmp_path):
+    _, session, _ = trained(blobs, "prl-l", epochs=2, logger=CSVLogger(tmp_path, "", ""))
+    table = pd.read_csv(tmp_path / "metrics.csv").dropna(subset=["holdfast/loss"])
+    assert table["step"].tolist() == [6, 12]
+    for name in ("loss", "noise_rate", "drop_rate"):
+        assert table[f"holdfast/{name}"].tolist() == pytest.approx(session.run().history[name].tolist())
 
 
 def test_trainer_and_loader_must_accumulate_alike(blobs):

@@ -42,6 +42,16 @@ def trained(rows, method, batch_size=48, accumulate=1, net=None, epochs=3, **set
     return steps(session, net, loader, optimizer, epochs, accumulate), session
 
 
+def test_the_figures_of_the_last_epoch_are_there_for_a_tracker(blobs):
+    _, session = trained(blobs, "prl-l", epochs=2)
+    assert session.figures == session.run().history.iloc[-1].to_dict()
+    assert {"loss", "coverage", "noise_rate", "drop_rate"} <= session.figures.keys()
+    fresh = Session(blobs, "prl-l", epochs=2)
+    fresh.loader(48)
+    fresh.begin(small_net(), None)
+    assert fresh.figures == {}
+
+
 @pytest.mark.parametrize("name", ["crust", "aum", "t-revision", "co-teaching", "ema-refinement", "prl-l"])
 def test_any_state_goes_on_exactly(blobs, name):
     """Dropout draws from torch's own random state, which is part of the state."""

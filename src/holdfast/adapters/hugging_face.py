@@ -29,7 +29,8 @@ class HoldfastTrainer(Trainer):
     """The ``Trainer`` with a method of Holdfast: ``HoldfastTrainer(model, args, method=PRLL(), train_dataset=...)``.
 
     Everything else is as the ``Trainer`` has it: evaluation, logging, mixed precision, several processes, checkpoints.
-    ``trainer.session`` has the issues. The model predicts one class or number a row, by its ``logits``.
+    ``trainer.session`` has the issues, and figures of each epoch are logged (``holdfast_loss``). The model predicts one
+    class or number a row, by its ``logits``.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ class HoldfastTrainer(Trainer):
             pin_memory=args.dataloader_pin_memory and args.device.type != "cpu",
         )
         self._batches = InputsBesideRows(loader, rows)
-        self.add_callback(_Epochs(self.session, out))
+        self.add_callback(_Epochs(self, out))
 
     def _check_arguments(self) -> None:
         args, saving = self.args, getattr(self.args.save_strategy, "value", self.args.save_strategy)
@@ -149,14 +150,17 @@ class InputsBesideRows:
 
 
 class _Epochs(TrainerCallback):
-    """Ends the epochs of a session where those of the Trainer end."""
+    """Ends the epochs of a session where those of the Trainer end, and logs their figures."""
 
-    def __init__(self, session: Session, out: str | Path | None) -> None:
-        self.session = session
+    def __init__(self, trainer: HoldfastTrainer, out: str | Path | None) -> None:
+        self.trainer = trainer
+        self.session = trainer.session
         self.out = out
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.session.end_epoch()
+        due = control.should_log  # the Trainer's own line, for which it would take ours
+        self.trainer.log({f"holdfast_{name}": value for name, value in self.session.figures.items() if name != "epoch"})
+        control.should_log = due
         if self.session.stopped:
             control.should_training_stop = True
 

@@ -23,6 +23,8 @@ except ImportError:
 class HoldfastCallback(Callback):
     """Begins a session with the trainer's optimizer, plans each epoch, keeps its state in checkpoints, leaves a run.
 
+    The figures of each epoch go to the trainer's loggers, as ``holdfast/loss`` and so on.
+
     ``training_step`` returns ``session.loss(self.net(batch.x), batch)``; the trainer is given ``session.loader(...)``.
 
     Parameters
@@ -61,7 +63,9 @@ class HoldfastCallback(Callback):
             trainer.val_check_batch = max(1, int(count * trainer.val_check_interval))
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.session.end_epoch()
+        figures = {f"holdfast/{name}": value for name, value in self.session.figures.items() if name != "epoch"}
+        for logger in trainer.loggers:
+            logger.log_metrics(figures, trainer.global_step)
         if self.session.stopped:
             trainer.should_stop = True
 

@@ -132,6 +132,7 @@ class Course:
                 "seconds": time.perf_counter() - wall,
                 "cpu_seconds": time.process_time() - cpu,
                 **self._judged(),
+                **self.method.figures(),
             }
         )
 

@@ -254,6 +254,12 @@ class Session:
         """End the epoch that is under way, where a framework does not ask the loader for one batch too many."""
         self._begun.end_epoch()
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """Those of the last epoch, for a tracker of yours: loss, coverage, what the method knows of the noise."""
+        self.end_epoch()
+        return dict(self._begun.history[-1]) if self._begun.history else {}
+
     def net(self) -> nn.Module:
         """The network that predicts: the method's choice, with the weights of the best epoch by the stop rule."""
         self.end_epoch()

@@ -17,22 +17,23 @@ def keep_largest(whole: Any, y: Any, cut: float, off: float, value: Any, number:
     no probabilities, or whose sum is further than ``off`` from one, or -1."""
     kept = value.shape[1]
     for i in range(len(whole)):
-        row, own, count, least, total = whole[i], y[i], 1, 0, 0.0
+        row, own, count, least, total, bar = whole[i], y[i], 1, 0, 0.0, np.float32(cut)
         value[i, 0], number[i, 0] = max(row[own], TINY), own
         for c in range(len(row)):
             p = row[c]
             total += p
             if not p >= 0:
                 return i
-            if p <= cut or c == own:
+            if p <= bar or c == own:
                 continue
             if count < kept:
                 value[i, count], number[i, count] = p, c
                 count += 1
-                least = _least(value[i], kept) if count == kept else 0
-            elif p > value[i, least]:
+            else:
                 value[i, least], number[i, least] = p, c
+            if count == kept:
                 least = _least(value[i], kept)
+                bar = value[i, least]
         if not abs(total - 1) < off:
             return i
         for k in range(count, kept):

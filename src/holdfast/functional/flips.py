@@ -111,7 +111,8 @@ class Columns(Cells):
         for label, end in enumerate(torch.bincount(y, minlength=evidence.shape[1]).cumsum(0).tolist()):
             pieces += [(label, at, min(at + PIECE, end)) for at in range(start, end, PIECE)]
             start = end
-        return cls(evidence.T.index_select(1, order), order, pieces)
+        # Rows lie together in memory: to pick them first, and then turn them, is faster than to pick each line.
+        return cls(evidence.index_select(0, order).T.contiguous(), order, pieces)
 
     def raised(self, power: float) -> Columns:
         return self if power == 1 else Columns(self._lines**power, self._order, self._pieces)
@@ -166,7 +167,7 @@ class Columns(Cells):
     def in_rows(self, posterior: Tensor) -> Tensor:
         place = torch.empty_like(self._order)
         place[self._order] = torch.arange(len(place))
-        return posterior.T[place]
+        return posterior.T.contiguous().index_select(0, place)
 
     def likelihood(self, table: Tensor) -> float:
         total = 0.0

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR
 from torch.utils.data import Dataset
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import Diverged, HoldfastError
 from holdfast.feed import Feed, inputs_of, outputs_on
 from holdfast.functional.boosting import BOOSTING, USUAL
 from holdfast.functional.few import Summed, few
@@ -133,6 +133,11 @@ def cross_fit(
             learning = total.mean((epoch + 1) * (len(nets) - 1))
         if since >= PATIENCE:
             break
+    if not near:
+        raise Diverged(
+            "the losses of the networks asked for second opinions are no longer numbers; nothing was kept; "
+            "lower the learning rate (--lr)"
+        )
     averaged = _mean([each.held_out for each in near], feed.y)
     beyond = [each.further for each in near if each.further is not None]
     others = _mean(beyond) if beyond else None

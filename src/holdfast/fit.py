@@ -385,6 +385,8 @@ def _prepare(job: Job) -> Training:
 def _diverged(epoch: int, folder: RunFolder | None) -> Diverged:
     done = 0 if folder is None or not folder.checkpoint.exists() else len(checkpoint.load(folder.checkpoint)["history"])
     kept = f"the checkpoint of epoch {done} is kept in {folder.path}" if folder and done else "nothing was kept"
+    if folder is not None and not done:
+        folder.forget()
     return Diverged(f"the loss is no longer a number in epoch {epoch + 1}; {kept}; lower the learning rate (--lr)")
 
 

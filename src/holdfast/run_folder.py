@@ -132,6 +132,11 @@ class RunFolder:
             for path in (self.checkpoint, self.path / EVIDENCE, self.path / START, self.path / "ledger.npz")
         )
 
+    def forget(self) -> None:
+        """Leave nothing of a training that has come to nothing, so that the folder can take another."""
+        for name in (START, EVIDENCE, CONFIG):
+            (self.path / name).unlink(missing_ok=True)
+
     def write_evidence(self, evidence: Evidence) -> None:
         """What other networks say of each row; a run that goes on needs it again."""
         tensors = packed({k: each for k, each in evidence._asdict().items() if isinstance(each, (Tensor, Kept))})

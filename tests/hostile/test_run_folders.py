@@ -56,6 +56,10 @@ def test_a_refused_training_blocks_nothing(tmp_path):
 
     with pytest.raises(HoldfastError, match="no longer a number"):
         fit(rows(), Method(), epochs=3, optimizer=wrong, out=tmp_path / "diverged")
+    with pytest.raises(HoldfastError, match="nothing was kept"):
+        fit(rows(), Method(), epochs=3, optimizer=wrong, evidence=True, out=tmp_path / "asked")
+    for name in ("diverged", "asked"):
+        assert len(fit(rows(), Method(), epochs=1, out=tmp_path / name).history) == 1
     (tmp_path / "run").mkdir()
     done = fit(rows(), Method(), epochs=1, out=tmp_path / "first")
     (tmp_path / "run" / "run.json").write_text((tmp_path / "first" / "run.json").read_text())

@@ -128,5 +128,26 @@ def test_a_file_where_a_folder_is_needed_is_a_sentence(tmp_path):
 
 
 def test_what_is_no_array_is_not_called_a_pickle(tmp_path):
-    done = CliRunner().invoke(app, ["select", str(table(tmp_path / "t.csv")), "--out", str(tmp_path / "o.csv")])
+    wrong = tmp_path / "t.npy"
+    wrong.write_text("a,b\n1,2\n")
+    done = CliRunner().invoke(app, ["select", str(wrong), "--out", str(tmp_path / "o.csv")])
     assert str(done.exception).endswith("is no .npy or .npz file")
+
+
+@pytest.mark.parametrize("more", [[], ["--no-evidence"]])
+def test_a_rate_that_is_far_too_high_is_a_sentence(tmp_path, more):
+    words = [
+        "fit",
+        table(tmp_path / "t.csv"),
+        "--label",
+        "label",
+        "--out",
+        tmp_path / "run",
+        "--epochs",
+        "2",
+        "--quiet",
+    ]
+    wild = CliRunner().invoke(app, [*map(str, words), "--optimizer", "sgd", "--lr", "1e30", *more])
+    assert isinstance(wild.exception, HoldfastError), repr(wild.exception)
+    assert str(wild.exception).endswith("nothing was kept; lower the learning rate (--lr)")
+    assert CliRunner().invoke(app, [*map(str, words), *more]).exit_code == 0

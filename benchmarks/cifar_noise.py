@@ -19,7 +19,7 @@ import protocol
 import torch
 from torch.optim import SGD
 
-from holdfast.feed import PadCropFlip
+from holdfast.augment import PadCropFlip
 from holdfast.functional import OneCycle, Steps
 from holdfast.nets import build
 

@@ -31,8 +31,9 @@ from torch import nn
 from torch.optim import SGD
 
 from holdfast import Method, Rows, fit
+from holdfast.augment import PadCropFlip
 from holdfast.compare import corrupted
-from holdfast.feed import PadCropFlip, evaluate, inputs_of
+from holdfast.feed import evaluate, inputs_of
 from holdfast.functional import Constant, Cosine, Steps
 from holdfast.methods import Crust, EMARefinement
 from holdfast.nets import MLP, ResNet

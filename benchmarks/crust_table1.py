@@ -39,7 +39,7 @@ from torch import nn
 from torch.optim import SGD, Optimizer
 
 from holdfast import Method, fit
-from holdfast.feed import PadCropFlip
+from holdfast.augment import PadCropFlip
 from holdfast.files import write_text
 from holdfast.functional import Constant, Cosine, HoldThenLinear, Steps
 from holdfast.methods import METHODS, CoTeaching, CoTeachingPlus, JoCoR

@@ -31,7 +31,8 @@ from torch import Tensor, nn
 from torch.optim import Adadelta, Optimizer
 
 from holdfast import Method, Rows, fit
-from holdfast.feed import Feed, PadCropFlip
+from holdfast.augment import PadCropFlip
+from holdfast.feed import Feed
 from holdfast.functional import Constant
 from holdfast.nets import MLP, ResNet
 from holdfast.plots import COLOURS, save, tidy

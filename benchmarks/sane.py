@@ -32,6 +32,7 @@ import torch
 from torch import nn
 
 from holdfast import Method, Rows, Run, fit
+from holdfast.augment import PadCropFlip
 from holdfast.compare import corrupted
 from holdfast.contrastive import (
     BYOL,
@@ -51,7 +52,6 @@ from holdfast.contrastive import (
     pretrain,
 )
 from holdfast.contrastive.pretrain import sgd
-from holdfast.feed import PadCropFlip
 from holdfast.files import write_text
 from holdfast.methods import EMARefinement, SecondOpinion
 from holdfast.nets import build, load_body

@@ -37,9 +37,9 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import f1_score, roc_auc_score
 
 from holdfast import Method, Rows, fit, read
+from holdfast.augment import PadCropFlip
 from holdfast.compare import corrupted
 from holdfast.data.source import Source
-from holdfast.feed import PadCropFlip
 from holdfast.files import write_text
 from holdfast.methods import DEFAULT, METHODS
 from holdfast.plots import COLOURS, save, tidy

@@ -34,8 +34,9 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from holdfast import HoldfastError, Rows, Run, fit
+from holdfast.augment import CropFlip
 from holdfast.data import webvision
-from holdfast.feed import CropFlip, evaluate, inputs_of
+from holdfast.feed import evaluate, inputs_of
 from holdfast.functional import Steps
 from holdfast.methods import METHODS
 from holdfast.nets import build

@@ -13,7 +13,7 @@ PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
 ROOMS = [
     "errors", "kept", "memory", "trusted", "own_code", "json_kinds", "digits", "types", "version", "ranks", "files",
     "spreadsheet", "progress", "configurable", "settings", "registry", "trackers", "launch", "executors",
-    "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "feed",
+    "functional", "nets", "select", "theory", "encoders", "data", "task", "noise", "noise_model", "augment", "feed",
     "usual", "method", "stack", "methods", "losses", "stop", "reviewed", "evidence", "forecast",
     "checkpoint", "ledger", "issues", "config", "run_records", "run_folder", "review.store", "review.answers",
     "review.calibrate", "saved_networks", "run", "networks",

@@ -13,9 +13,9 @@ from torch.optim import SGD, Adam
 from typer.testing import CliRunner
 
 from holdfast import HoldfastError, Method, Run, Stack, fit
+from holdfast.augment import PadCropFlip
 from holdfast.cli import app
 from holdfast.config import call_of, plain
-from holdfast.feed import PadCropFlip
 from holdfast.files import read_tensors
 from holdfast.functional import AuthorsRamp, Constant, Steps
 from holdfast.methods import PRLL, Crust, NormClip

@@ -18,9 +18,9 @@ from torch.optim import SGD
 from typer.testing import CliRunner
 
 from holdfast import HoldfastError, Method, Rows, Run, checkpoint, fit, read
+from holdfast.augment import PadCropFlip
 from holdfast.cli import app
 from holdfast.errors import Died, Diverged
-from holdfast.feed import PadCropFlip
 from holdfast.functional import keep_count, smallest
 from holdfast.launch import gloo_interface
 from holdfast.method import Weigh

@@ -4,8 +4,9 @@ from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
 from holdfast import HoldfastError, Rows
+from holdfast.augment import CropFlip, PadCropFlip
 from holdfast.data.rows import as_rows
-from holdfast.feed import CropFlip, Feed, PadCropFlip, as_float, inputs_of
+from holdfast.feed import Feed, as_float, inputs_of
 from holdfast.types import Plan
 
 

@@ -23,7 +23,7 @@ SCRIPT = textwrap.dedent(
     torch.set_num_threads(1)
     import holdfast
     from holdfast import checkpoint
-    from holdfast.feed import PadCropFlip
+    from holdfast.augment import PadCropFlip
 
     out, moment = sys.argv[1], sys.argv[2]
     checkpoint.SHARE = 1e9  # one after each epoch, however short

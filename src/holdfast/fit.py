@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from holdfast import checkpoint
+from holdfast.augment import Augments
 from holdfast.cluster import Place, check_alike, devices_of, from_first, join, together
 from holdfast.config import RunConfig, optimizer_part, plain, rows_part, schedule_part
 from holdfast.data.held import Columns, take
@@ -22,7 +23,7 @@ from holdfast.data.rows import Rows
 from holdfast.engine import Engine, bare, check_available
 from holdfast.errors import Died, Diverged, HoldfastError, unreadable
 from holdfast.evidence import FOLDS, cross_fit, most_epochs
-from holdfast.feed import Augments, Feed, usual_batch
+from holdfast.feed import Feed, usual_batch
 from holdfast.functional.few import few
 from holdfast.functional.schedules import Schedule
 from holdfast.kept import packed

@@ -10,9 +10,9 @@ from typing import Any
 from torch import nn, optim
 from torch.optim import Optimizer
 
+from holdfast.augment import CropFlip, PadCropFlip
 from holdfast.config import RunConfig
 from holdfast.errors import HoldfastError
-from holdfast.feed import CropFlip, PadCropFlip
 from holdfast.functional import drop_rate, schedules
 from holdfast.methods import METHODS
 from holdfast.stack import Stack

@@ -14,7 +14,7 @@ from torch import nn
 from torch.optim import SGD, Adadelta
 
 from holdfast import Method, Rows
-from holdfast.feed import PadCropFlip
+from holdfast.augment import PadCropFlip
 from holdfast.methods import Bootstrap, Crust
 from holdfast.methods.crust_authors import CrustAuthors
 from holdfast.nets import CNN4

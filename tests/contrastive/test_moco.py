@@ -80,7 +80,7 @@ def test_every_method_on_momentum_contrast_takes_its_settings(make):
 
 
 def test_the_family_is_whole():
-    assert {make.__name__ for make in FAMILY} == {"MoCo", "IMix", "MixCo", "CO2", "CLSA", "SANE", "PCL"}
+    assert {make.__name__ for make in FAMILY} == {"MoCo", "IMix", "MixCo", "CO2", "CLSA", "SANE", "PCL", "InfoMin"}
 
 
 def test_weights_of_a_plan_count(begun):

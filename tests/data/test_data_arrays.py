@@ -223,7 +223,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
             read(tmp_path / name)
 
 
-@pytest.mark.skipif("HOLDFAST_DATA" not in os.environ, reason="HOLDFAST_DATA names no folder of public data")
+@pytest.mark.skipif(not os.environ.get("HOLDFAST_DATA"), reason="HOLDFAST_DATA names no folder of public data")
 def test_mnist_as_npz() -> None:
     train, test = read(Path(os.environ["HOLDFAST_DATA"]) / "mnist.npz")
     assert train.x.shape == (60000, 1, 28, 28)

@@ -335,7 +335,7 @@ def test_labels_in_lists_and_files_without_bounds_are_named(tmp_path: Path) -> N
             read(tmp_path / "a.json", label="y")
 
 
-@pytest.mark.skipif("HOLDFAST_DATA" not in os.environ, reason="HOLDFAST_DATA names no folder of public data")
+@pytest.mark.skipif(not os.environ.get("HOLDFAST_DATA"), reason="HOLDFAST_DATA names no folder of public data")
 def test_adult_census() -> None:
     rows, _ = read(Path(os.environ["HOLDFAST_DATA"]) / "adult.csv.gz", label="income >50K")
     assert len(rows) == 32561

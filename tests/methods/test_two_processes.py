@@ -47,7 +47,7 @@ def job(rows, name):
 @pytest.fixture(scope="module")
 def in_two(blobs, request):
     """Those that are asked for, in one launch."""
-    here = [item for item in request.session.items if item.module is request.module]
+    here = [item for item in request.session.items if getattr(item, "module", None) is request.module]
     asked = {item.callspec.params["name"] for item in here if hasattr(item, "callspec")} | {"standard", "decoupling"}
     jobs = {name: job(blobs, name) for name in METHODS_IN_PAIRS if name in asked}
     return launch(train_all, jobs, 2, "cpu", Silent())

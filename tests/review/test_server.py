@@ -319,7 +319,7 @@ def test_groups_a_summary_and_the_end(digits, tmp_path):
         body = {"reviewer": "Grace", "rows": rows, "exceptions": rows[:1], "verdict": "suggestion", "filter": {}}
         after = client.post("/api/decide-group", json=body).json()
         assert after["progress"]["decided"] == before["decided"] + len(rows) - 1
-        assert not {item["row"] for item in after["group"]["items"]} & set(rows)
+        assert ([item["row"] for item in after["group"]["items"]], after["group"]["aside"]) == (rows[:1], "suggestion")
         back = client.post("/api/undo", json={"reviewer": "Grace"}).json()
         assert back["rows"] == rows[1:]
         assert sorted(item["row"] for item in back["group"]["items"]) == sorted(rows)

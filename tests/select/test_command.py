@@ -54,7 +54,7 @@ def test_mistakes_are_named(file, tmp_path):
         ((file, "--out", tmp_path / "i.txt"), "must end in .csv"),
         ((file, "--out", tmp_path / "old.csv"), "exists; choose another"),
         ((tmp_path / "none.npy", "--out", tmp_path / "i.csv"), "does not exist"),
-        ((tmp_path / "bad.npy", "--out", tmp_path / "i.csv"), "no .npy or .npz file of plain numbers"),
+        ((tmp_path / "bad.npy", "--out", tmp_path / "i.csv"), "bad.npy is no .npy or .npz file"),
         ((tmp_path / "object.npy", "--out", tmp_path / "i.csv"), "no .npy or .npz file of plain numbers"),
         ((file, "--k", 999, "--out", tmp_path / "i.csv"), "cannot select 999 of 300"),
         ((file, "--way", "central", "--metric", "cosine", "--out", tmp_path / "i.csv"), "Euclidean metric only"),

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
+    from holdfast.augment import Augment
     from holdfast.data.rows import Rows
-    from holdfast.feed import Augment
     from holdfast.functional.schedules import Schedule
     from holdfast.issues import WrongLabels
     from holdfast.method import Method
@@ -250,7 +250,7 @@ def schedule_named(name: str) -> Schedule:
 
 
 def augmentation(wanted: bool | None, rows: Rows) -> Augment | None:
-    from holdfast.feed import PadCropFlip
+    from holdfast.augment import PadCropFlip
 
     image = len(rows.shape) == 3
     if wanted and not image:

@@ -7,7 +7,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from holdfast.feed import Augment, Feed, evaluate
+from holdfast.augment import Augment
+from holdfast.feed import Feed, evaluate
 from holdfast.methods.training_progress import WithProgress
 from holdfast.ranks import get_ranks
 from holdfast.task import Representation

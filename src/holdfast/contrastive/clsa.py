@@ -7,11 +7,11 @@ from typing import Unpack
 import torch
 from torch import Tensor, nn
 
+from holdfast.augment import Augment
 from holdfast.contrastive.base import Recipe, unit
 from holdfast.contrastive.moco import MoCo, MoCoSettings
 from holdfast.contrastive.sane import label_losses, own_losses
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment
 from holdfast.functional.reduce import weighted_mean
 from holdfast.types import Batch
 

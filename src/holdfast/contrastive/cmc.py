@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from holdfast.augment import Augment
 from holdfast.contrastive.base import Contrastive, Recipe, embedding_width, unit
 from holdfast.contrastive.images import GREY
 from holdfast.contrastive.memory import MemoryBank, check_memory
 from holdfast.contrastive.moco import check_temperature, moco_losses
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment, Feed, as_float
+from holdfast.feed import Feed, as_float
 from holdfast.functional.reduce import weighted_mean
 from holdfast.types import Batch, Nets, Step
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from holdfast.augment import Augment
 from holdfast.contrastive.base import Recipe
 from holdfast.contrastive.simclr import SimCLR
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment
 
 
 class DACL(SimCLR):

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from holdfast.augment import Augment
 from holdfast.contrastive.mixup_noise import MixupNoise
 from holdfast.contrastive.strong import Strong
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment, as_float
+from holdfast.feed import as_float
 
 GREY = (0.299, 0.587, 0.114)
 """How bright the eye finds red, green and blue."""

@@ -6,11 +6,12 @@ from typing import Unpack
 
 from torch import Tensor, nn
 
+from holdfast.augment import Augment
 from holdfast.contrastive.base import Recipe, unit
 from holdfast.contrastive.jigsaw import JigsawHead, check_grid, tiles_of
 from holdfast.contrastive.moco import MoCo, MoCoSettings, moco_losses
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment, Feed
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
 from holdfast.types import Batch, Nets
 

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from holdfast.augment import Augment
 from holdfast.contrastive.base import Contrastive, Recipe, embedding_width, unit
 from holdfast.contrastive.memory import MemoryBank, check_memory
 from holdfast.contrastive.moco import check_temperature
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment, Feed
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
 from holdfast.ranks import get_ranks
 from holdfast.types import Batch, Nets, Step

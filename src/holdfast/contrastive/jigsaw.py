@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from holdfast.augment import Augment
 from holdfast.contrastive.base import Recipe
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment
 
 
 class JigsawHead(nn.Module):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from holdfast.augment import Augment
 from holdfast.contrastive.base import Contrastive, Recipe, embedding_width, unit
 from holdfast.contrastive.jigsaw import JigsawHead, check_grid, tiles_of
 from holdfast.contrastive.memory import MemoryBank, check_memory
 from holdfast.contrastive.moco import check_temperature, moco_losses
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment, Feed
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
 from holdfast.types import Batch, Nets, Step
 

@@ -8,11 +8,11 @@ from typing import Unpack
 import torch
 from torch import Tensor, nn
 
+from holdfast.augment import Augment
 from holdfast.contrastive.base import Recipe, unit
 from holdfast.contrastive.mixup import Mixup, MomentumMixup, VanillaMixup, blend, draw_mix
 from holdfast.contrastive.moco import MoCo, MoCoSettings, check_temperature
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment
 from holdfast.functional.reduce import weighted_mean
 from holdfast.types import Batch
 

@@ -7,9 +7,10 @@ import math
 import torch
 from torch import Tensor, nn
 
+from holdfast.augment import Augment
 from holdfast.contrastive.base import Contrastive, Recipe, embedding_width
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment, Feed
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
 from holdfast.types import Batch, Nets, Step
 

@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from holdfast.feed import Augment, as_float
+from holdfast.augment import Augment
+from holdfast.feed import as_float
 
 Operation = Callable[[Tensor, Tensor], Tensor]
 """Images (B, C, H, W) in [0, 1] and strengths (B,), whole numbers from 1 to 9 -> images."""

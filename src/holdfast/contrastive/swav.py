@@ -7,11 +7,12 @@ import math
 import torch
 from torch import Tensor, nn
 
+from holdfast.augment import Augment
 from holdfast.contrastive.base import Contrastive, Recipe, embedding_width, unit
 from holdfast.contrastive.moco import check_temperature
 from holdfast.contrastive.queue import KeyQueue
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment, Feed
+from holdfast.feed import Feed
 from holdfast.functional.reduce import weighted_mean
 from holdfast.ranks import get_ranks
 from holdfast.types import Batch, Nets, Step

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from holdfast.augment import Augment
 from holdfast.contrastive.mixup_noise import MixupNoise
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augment, as_float
+from holdfast.feed import as_float
 
 
 @dataclass(frozen=True)

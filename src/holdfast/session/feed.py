@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.augment import Augments
 from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
-from holdfast.feed import LEAST, Augments, Feed, evaluate
+from holdfast.feed import LEAST, Feed, evaluate
 from holdfast.ranks import get_ranks
 from holdfast.session.examples import Examples
 from holdfast.types import Plan

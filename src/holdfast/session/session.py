@@ -12,9 +12,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from holdfast.augment import Augments
 from holdfast.config import RunConfig, optimizer_part, plain, rows_part
 from holdfast.errors import HoldfastError
-from holdfast.feed import Augments
 from holdfast.kept import packed
 from holdfast.ledger import Ledger
 from holdfast.method import Method

@@ -27,7 +27,7 @@ from holdfast.registry import lookup
 from holdfast.run import Run
 
 
-def corrupted(rows: Rows, kind: str | None, rate: float, seed: int, **settings: Any) -> Rows:
+def corrupted(rows: Rows, kind: str | None, rate: float, seed: int, /, **settings: Any) -> Rows:
     """The rows with wrong labels of a kind, the given ones kept as the truth; None leaves them as they are."""
     if kind is None:
         return rows

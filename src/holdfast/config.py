@@ -91,7 +91,7 @@ class RunConfig:
         """Read a configuration; ``HoldfastError`` where the text is none, or that of another version."""
         try:
             found = json.loads(text)
-        except json.JSONDecodeError:
+        except ValueError:  # an integer of thousands of digits is no JSONDecodeError
             raise HoldfastError("is damaged; train into another folder") from None
         except RecursionError:
             raise HoldfastError("is nested too deeply to be a run's; train into another folder") from None

@@ -77,5 +77,5 @@ def setting(text: str) -> tuple[str, Any]:
         return name, LITERALS[value]
     try:
         return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # the last two of words nested too deeply
         return name, value

@@ -120,6 +120,8 @@ WORDS = (
 )
 LONG = ("--epochs", "--seeds", "--jobs", "--devices", "--threads", "--examples", "--watch")
 """Options whose large numbers are meant to take long."""
+LARGE = ("--tune",)
+"""Options that are meant to take more memory than an input may: they train a network of millions of weights."""
 
 
 class CommandLine:
@@ -152,7 +154,7 @@ class CommandLine:
                 del words[at]
             else:
                 chosen = single(words[0] if words[0] in known else "fit")
-                option = draw.choice(chosen.params)
+                option = draw.choice([each for each in chosen.params if not {*LARGE} & {*each.opts}])
                 words += _option(option, get_type_hints(chosen.callback).get(option.name), draw)
         return json.dumps(words + LAST.get(words[0], [])).encode()
 

@@ -70,11 +70,18 @@ def test_a_full_disk_is_told_and_nothing_half_written_stays(tmp_path):
         subprocess.run(["umount", disk], check=False)
 
 
+def hears_interrupts() -> None:
+    """A process that a shell has started in the background, and what it starts, ignore them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow
 def test_a_stopped_training_says_how_it_goes_on(tmp_path):
     words = [sys.executable, "-m", "holdfast", "fit", table(tmp_path / "t.csv", 4000), "--label", "label", "--out",
              tmp_path / "run", "--epochs", "2000", "--method", "standard", "--quiet"]  # fmt: skip
-    process = subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        list(map(str, words)), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=hears_interrupts
+    )
     until = time.time() + 120
     while not (tmp_path / "run" / "checkpoint" / "last.safetensors").exists() and time.time() < until:
         time.sleep(0.1)
@@ -151,3 +158,21 @@ def test_a_rate_that_is_far_too_high_is_a_sentence(tmp_path, more):
     assert isinstance(wild.exception, HoldfastError), repr(wild.exception)
     assert str(wild.exception).endswith("nothing was kept; lower the learning rate (--lr)")
     assert CliRunner().invoke(app, [*map(str, words), *more]).exit_code == 0
+
+
+@pytest.mark.parametrize("rate", ["1e308", "inf", "nan", "0", "-1"])
+@pytest.mark.parametrize("words", [["fit", "--out", "run"], ["pretrain", "--method", "simclr", "--out", "body"]])
+def test_what_is_no_learning_rate_is_a_sentence(tmp_path, monkeypatch, words, rate):
+    monkeypatch.chdir(tmp_path)
+    command, *more = words
+    wild = CliRunner().invoke(app, [command, str(table(tmp_path / "t.csv")), "--label", "label", *more, "--lr", rate])
+    assert str(wild.exception).startswith("a learning rate lies above 0 and is at most 1e+30")
+    assert not (tmp_path / more[-1]).exists()
+
+
+@pytest.mark.parametrize("setting", ["rate=x", "seed=3", "kind=pairflip"])
+def test_a_setting_of_noise_that_is_an_option_is_a_sentence(tmp_path, setting):
+    words = ["noise", table(tmp_path / "t.csv"), "--label", "label", "--out", tmp_path / "o.csv", "--set", setting]
+    wild = CliRunner().invoke(app, list(map(str, words)))
+    assert isinstance(wild.exception, HoldfastError), repr(wild.exception)
+    assert setting.partition("=")[0] in str(wild.exception)

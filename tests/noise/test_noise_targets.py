@@ -19,14 +19,14 @@ def landmarks(n=1000, q=10):
 def test_exactly_the_share_is_changed_and_the_rest_is_not(kind, rate):
     x, y = landmarks(100)
     given = y.clone()
-    noise = corrupt(kind, Rows(x, y), rate, seed=3)
+    noise = corrupt(kind, Rows(x, y), rate, 3)
     assert int(noise.mask.sum()) == round(100 * rate)
     assert torch.equal(noise.labels[~noise.mask], y[~noise.mask])
     assert (noise.labels[noise.mask] != y[noise.mask]).any(1).all()
     assert torch.equal(y, given)
-    assert torch.equal(noise.labels, corrupt(kind, Rows(x, y), rate, seed=3).labels)
+    assert torch.equal(noise.labels, corrupt(kind, Rows(x, y), rate, 3).labels)
     if rate:
-        assert not torch.equal(noise.mask, corrupt(kind, Rows(x, y), rate, seed=4).mask)
+        assert not torch.equal(noise.mask, corrupt(kind, Rows(x, y), rate, 4).mask)
 
 
 def test_linadv_is_one_wrong_linear_function_of_the_stated_size():

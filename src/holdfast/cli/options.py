@@ -31,6 +31,8 @@ console = Console(markup=False)
 """Names of files, labels and columns stand in nearly all that is printed, and none of them is markup."""
 WIDE = 110
 """Columns of a screen that shows every table in full."""
+LARGEST_RATE = 1e30
+"""Longer steps are no numbers that a network can hold."""
 
 
 class OptimizerName(StrEnum):
@@ -203,6 +205,12 @@ def method_named(name: str, settings: Iterable[str]) -> Callable[[], Method]:
     return lookup("method", name, METHODS, settings)
 
 
+def check_rate(rate: float) -> None:
+    """Whether it is a learning rate that steps can be taken with."""
+    if not 0 < rate <= LARGEST_RATE:
+        raise HoldfastError(f"a learning rate lies above 0 and is at most {LARGEST_RATE:g}, not {rate:g}")
+
+
 def optimizer_named(
     name: OptimizerName,
     rate: float | None,
@@ -218,8 +226,8 @@ def optimizer_named(
     from holdfast.usual import NEW
 
     usual = usual or NEW
-    if rate is not None and not rate > 0:
-        raise HoldfastError(f"a learning rate must be positive, not {rate:g}")
+    if rate is not None:
+        check_rate(rate)
     if decay is not None and not decay >= 0:
         raise HoldfastError(f"--weight-decay must be at least 0, not {decay:g}")
     if name is OptimizerName.adam:

@@ -10,7 +10,6 @@ import typer
 
 from holdfast.cli import names
 from holdfast.cli import options as o
-from holdfast.errors import HoldfastError
 
 
 def pretrain(
@@ -59,8 +58,7 @@ def pretrain(
     from holdfast.registry import lookup
 
     o.set_threads(threads)
-    if not lr > 0:
-        raise HoldfastError(f"a learning rate must be positive, not {lr:g}")
+    o.check_rate(lr)
     make = lookup("method of pre-training", method, CONTRASTIVE, options)
     named = net
     net, encoder = o.net_and_encoder(net, plain=True, tune=tune)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,10 +49,10 @@ def _content(file: Path) -> Any:
     except (OSError, UnicodeDecodeError) as error:
         raise HoldfastError(f"{file} cannot be read: {error}") from None
     try:
-        return json.loads(text)
-    except ValueError:
-        pass
-    try:
+        with suppress(ValueError):
+            return json.loads(text)
         return [json.loads(line) for line in text.split("\n") if line.strip()]
+    except RecursionError:
+        raise HoldfastError(f"{file} is nested too deeply") from None
     except ValueError as error:
         raise HoldfastError(f"{file} is no JSON: {error}") from None

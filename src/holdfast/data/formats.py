@@ -357,7 +357,7 @@ def _text_kind(sample: str, suffix: str) -> Kind:
 def _is_object(line: str) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

@@ -198,8 +198,8 @@ def _json_lines(file: IO[bytes], found: FileFormat) -> pd.DataFrame:
                 continue
             try:
                 row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"line {number} is no JSON ({error.msg})") from None
+            except ValueError as error:
+                raise ValueError(f"line {number} is no JSON ({error})") from None
             except RecursionError:
                 raise ValueError(f"line {number} is nested too deeply") from None
             if not isinstance(row, dict):

@@ -27,7 +27,7 @@ MAPS: Mapping[str, Mapping[int, int]] = MappingProxyType(
 """Published maps by their data set."""
 
 
-def corrupt(kind: str, rows: Rows, rate: float, seed: int, **settings: Any) -> Noise | TargetNoise:
+def corrupt(kind: str, rows: Rows, rate: float, seed: int, /, **settings: Any) -> Noise | TargetNoise:
     """Noise of a named kind in the labels of rows, which are taken to be clean.
 
     Parameters

@@ -12,18 +12,14 @@ TINY = np.float32(1e-9)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def keep_largest(whole: Any, y: Any, cut: float, off: float, value: Any, number: Any) -> int:
-    """Write the largest probabilities of each row and that of its label, the largest first; the first row that holds
-    no probabilities, or whose sum is further than ``off`` from one, or -1."""
+def keep_largest(whole: Any, y: Any, bars: Any, value: Any, number: Any) -> None:
+    """Write the largest probabilities of each row, if above its bar, and that of its label, the largest first."""
     kept = value.shape[1]
     for i in range(len(whole)):
-        row, own, count, least, total, bar = whole[i], y[i], 1, 0, 0.0, np.float32(cut)
+        row, own, count, least, bar = whole[i], y[i], 1, 0, bars[i]
         value[i, 0], number[i, 0] = max(row[own], TINY), own
         for c in range(len(row)):
             p = row[c]
-            total += p
-            if not p >= 0:
-                return i
             if p <= bar or c == own:
                 continue
             if count < kept:
@@ -34,12 +30,9 @@ def keep_largest(whole: Any, y: Any, cut: float, off: float, value: Any, number:
             if count == kept:
                 least = _least(value[i], kept)
                 bar = value[i, least]
-        if not abs(total - 1) < off:
-            return i
         for k in range(count, kept):
             value[i, k], number[i, k] = 0, own
         _sort(value[i], number[i], count)
-    return -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -97,9 +90,10 @@ def take_out_noise(
     probabilities, none below zero, that a network which takes over noise by the sparse matrix S turns into these."""
     kept = value.shape[1]
     place = np.full(len(starts) - 1, -1)
-    within = np.zeros((kept, kept))
-    right, expected = np.empty(kept), np.empty(kept)
-    where = np.empty(kept, np.int64)
+    where, ends = np.empty(kept, np.int64), np.zeros(kept + 1, np.int64)
+    right, expected, stay = np.empty(kept), np.empty(kept), np.empty(kept)
+    # What each class turns into besides itself, of those that are kept, and what each is turned into.
+    others, parts, turned = np.empty(kept * kept, np.int64), np.empty(kept * kept), np.empty(kept)
     for i in range(len(value)):
         count = 0
         for k in range(kept):
@@ -108,23 +102,28 @@ def take_out_noise(
                 where[count] = k
                 count += 1
         for k in range(count):
-            within[k, :count] = 0
-            name = number[i, where[k]]
+            name, used, stay[k], turned[k] = number[i, where[k]], ends[k], 0.0, 0.0
             for at in range(starts[name], starts[name + 1]):
-                if place[columns[at]] >= 0:
-                    within[k, place[columns[at]]] = says[at]
+                other = place[columns[at]]
+                if other == k:
+                    stay[k] = says[at]
+                elif other >= 0:
+                    others[used], parts[used] = other, says[at]
+                    used += 1
+            ends[k + 1] = used
             right[k] = expected[k] = value[i, where[k]]
+        for k in range(count):
+            for at in range(ends[k], ends[k + 1]):
+                turned[others[at]] += right[k] * parts[at]
         for _ in range(rounds):
-            moved = 0.0
+            most = 0.0
             for k in range(count):
-                rest = expected[k]
-                for other in range(count):
-                    if other != k:
-                        rest -= right[other] * within[other, k]
-                rest = max(0.0, rest / within[k, k])
-                moved = max(moved, abs(rest - right[k]))
-                right[k] = rest
-            if moved < floor:
+                moved = max(0.0, (expected[k] - turned[k]) / stay[k]) - right[k]
+                right[k] += moved
+                most = max(most, abs(moved))
+                for at in range(ends[k], ends[k + 1]):
+                    turned[others[at]] += moved * parts[at]
+            if most < floor:
                 break
         total = 0.0
         for k in range(count):

@@ -1,13 +1,14 @@
 """What a training costs by rows, dimensions and classes: fitted to small ones, checked by predicting larger ones.
 
-    seconds = s0 + epochs * rows * (s1 + s2 * dimensions + s3 * classes)
-    bytes   = b0 + rows * (b1 + b2 * dimensions + b3 * kept)
+    seconds = s0 + s1 * many + epochs * rows * (s2 + s3 * many + s4 * dimensions + s5 * classes)
+    bytes   = b0 + b1 * many + rows * (b2 + b3 * many + b4 * dimensions + b5 * few) + b6 * asked
 
-Of up to 32 classes all are kept of each row, so ``kept`` is their number; of more it is 48, as 32 of them take half as
-much again each. The training is the default one, second opinions included. Seconds are of one thread; bytes are the
-most that the process had beyond what it began with, its data among them. The terms are fitted without negative ones, by
-relative error. Each size runs in a process of its own; those that are predicted are none of those that were fitted: one
-has more rows, the other ten times the classes. The last line is one JSON object.
+Of up to 32 classes all are kept of each row, of more the 32 that matter: ``many`` is one there, else zero, and ``few``
+the number of classes where all are kept, else zero. ``asked`` are the numbers that networks are asked for at once: rows
+times classes, and no more than four million. The training is the default one, second opinions included. Seconds are of
+one thread; bytes are the most that the process had beyond what it began with, its data among them. The terms are fitted
+without negative ones, by relative error. Each size runs in a process of its own; those that are predicted are none of
+those that were fitted: one has more rows, the other three times the classes. The last line is one JSON object.
 
     python benchmarks/scale_model.py
 """
@@ -31,6 +32,7 @@ import torch._dynamo
 from scipy.optimize import nnls
 
 from holdfast import fit
+from holdfast.evidence import ROOM
 from holdfast.kept import KEPT
 
 EPOCHS = 2
@@ -52,7 +54,7 @@ class Cost(NamedTuple):
     disk: float
 
 
-SMALL = [Size(*each) for each in product((10_000, 30_000), (10, 100), (2, 100))]
+SMALL = [Size(*each) for each in product((10_000, 30_000), (10, 100), (2, 20, 100, 300))]
 LARGER = {"more_rows": Size(80_000, 50, 20), "more_classes": Size(20_000, 50, 1_000)}
 PICTURES = Size(100_000_000, 1280, 1000)
 """A hundred million photographs as features of EfficientNet-Lite0."""
@@ -78,9 +80,12 @@ def measured(size: Size) -> Cost:
 
 
 def terms(size: Size, name: str) -> np.ndarray:
-    rows = float(size.rows) * (EPOCHS if name == "seconds" else 1)
-    kept = size.classes if name == "seconds" or size.classes <= KEPT else 1.5 * KEPT
-    return np.array([1.0, rows, rows * size.dimensions, rows * kept])
+    rows, many = float(size.rows) * (EPOCHS if name == "seconds" else 1), float(size.classes > KEPT)
+    common = [1.0, many, rows, rows * many, rows * size.dimensions]
+    if name == "seconds":
+        return np.array([*common, rows * size.classes])
+    asked = [min(size.rows * size.classes, ROOM)] if name == "memory" else []
+    return np.array([*common, rows * size.classes * (1 - many), *asked])
 
 
 def fitted(sizes: list[Size], costs: list[float], name: str) -> np.ndarray:

@@ -166,7 +166,7 @@ def test_what_is_no_learning_rate_is_a_sentence(tmp_path, monkeypatch, words, ra
     monkeypatch.chdir(tmp_path)
     command, *more = words
     wild = CliRunner().invoke(app, [command, str(table(tmp_path / "t.csv")), "--label", "label", *more, "--lr", rate])
-    assert str(wild.exception).startswith("a learning rate lies above 0 and is at most 1e+30")
+    assert str(wild.exception).startswith("a learning rate must be positive and at most 1e+30")
     assert not (tmp_path / more[-1]).exists()
 
 

@@ -174,7 +174,7 @@ def descendants(root):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds workers in /proc")
 def test_a_killed_worker_is_replaced(ray):
-    points = islands(6000, d=20)
+    points = islands(12_000, d=20)  # so many that a part is at work for longer than the watcher looks away
     killed, seen = [], set()
     over = threading.Event()
 

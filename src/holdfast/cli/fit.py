@@ -330,12 +330,11 @@ def _summary(run: Run, rows: Rows, out: Path, metric: str) -> None:
 
 def _residual_summary(run: Run, rows: Rows, out: Path, which: str) -> None:
     """Mean absolute error in the units of the file, and the picture of what is missed."""
-    from holdfast.data.on_disk import OnDisk
     from holdfast.data.scale import unscaled
     from holdfast.plots import residuals
 
     given = unscaled(rows.y, rows.recipe).numpy()
-    predicted = run.predict(rows if isinstance(rows.x, OnDisk) else o.as_array(rows.x))
+    predicted = run.predict(rows)
     error = abs(given - predicted).mean()
     residuals(predicted, given, out / "residuals.png", title=f"{which} rows, mean absolute error {error:.4g}")
     o.console.print(f"{which} MAE: {error:.4g}   picture: {out / 'residuals.png'}")

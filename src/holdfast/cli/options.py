@@ -208,7 +208,7 @@ def method_named(name: str, settings: Iterable[str]) -> Callable[[], Method]:
 def check_rate(rate: float) -> None:
     """Whether it is a learning rate that steps can be taken with."""
     if not 0 < rate <= LARGEST_RATE:
-        raise HoldfastError(f"a learning rate lies above 0 and is at most {LARGEST_RATE:g}, not {rate:g}")
+        raise HoldfastError(f"a learning rate must be positive and at most {LARGEST_RATE:g}, not {rate:g}")
 
 
 def optimizer_named(
@@ -364,15 +364,6 @@ def set_threads(threads: int) -> None:
         import torch
 
         torch.set_num_threads(threads)
-
-
-def as_array(x: Any) -> Any:
-    """Inputs as one NumPy array."""
-    import torch
-
-    if not isinstance(x, torch.Tensor):
-        raise HoldfastError("these rows do not fit in memory as one array")
-    return x.numpy()
 
 
 def say_wrong_labels(found: WrongLabels, more: Path | str) -> None:

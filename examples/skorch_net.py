@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from accelerate import Accelerator
 from plain_loop import data, network
 from skorch import NeuralNetClassifier
 from skorch.hf import AccelerateMixin
-from torch import Tensor, nn
+from torch import Tensor, nn, optim
 
 import holdfast
 
@@ -38,7 +37,7 @@ def train(
     x: Tensor, y: Tensor, out: Path, epochs: int = 15, batch_size: int = 32, accumulate: int = 1, method: str = "prl-l"
 ) -> tuple[nn.Module, holdfast.Session]:
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=accumulate)
-    settings = {"optimizer": torch.optim.Adam, "train_split": None, "criterion": lambda: nn.functional.cross_entropy}
+    settings = {"optimizer": optim.Adam, "train_split": None, "criterion": lambda: nn.functional.cross_entropy}
     net = HoldfastNet(network(), accelerator=accelerator, unwrap_after_train=False, lr=0.001, **settings).initialize()
     session = net.session = holdfast.Session((x, y), method, epochs=epochs)
     net.loader = session.loader(batch_size, accumulate=accumulate)
@@ -49,6 +48,7 @@ def train(
     for epoch in range(session.epoch, epochs):
         net.partial_fit(x.numpy(), y.numpy(), epochs=1)
         accelerator.save_state(str(out / "part"))
+        accelerator.wait_for_everyone()
         if accelerator.is_main_process:
             (out / "part").rename(out / f"epoch-{epoch:03}")
     session.save(out / "run")

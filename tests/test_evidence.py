@@ -1,5 +1,7 @@
 """Evidence of networks that have never seen a label, and what becomes of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from torch.optim import Adam
 
 from holdfast import HoldfastError, Method, Rows, Run, fit
 from holdfast.contract import check_method
-from holdfast.evidence import FOLDS, caveats, cross_fit, most_epochs
+from holdfast.evidence import FOLDS, asks_trees, caveats, cross_fit, most_epochs
 from holdfast.feed import Feed, usual_batch
 from holdfast.functional.held_out import stratified_folds
 from holdfast.functional.label_trust import joined_evidence, label_trust, trust_in
@@ -92,6 +94,18 @@ def test_folds_stop_when_held_out_labels_become_less_likely():
 def test_the_folds_cost_little_more_than_a_training():
     assert [most_epochs(epochs) for epochs in (1, 10, 30, 100)] == [1, 5, 13, 44]
     assert most_epochs(30) * (FOLDS - 1) <= 1.3 * 30
+    assert [most_epochs(epochs, trees=True) for epochs in (1, 10, 30, 100)] == [1, 4, 10, 34]
+
+
+def test_trees_are_asked_where_they_cost_little_or_are_named():
+    """Of narrow tables: 20 features of 4 classes, and not of 100; of no table of fewer than 40 rows, and of no pictures."""
+    table = clusters(600)
+    wide = replace(table, x=table.x.repeat(1, 5))
+    assert asks_trees(Feed(table))
+    assert not asks_trees(Feed(wide))
+    assert asks_trees(Feed(wide), "scikit-learn")
+    assert not asks_trees(Feed(table.take(torch.arange(39))), "scikit-learn")
+    assert not asks_trees(Feed(replace(table, x=table.x.reshape(-1, 1, 4, 5))))
 
 
 def test_given_labels_keep_a_part_where_folds_were_still_learning():

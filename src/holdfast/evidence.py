@@ -54,9 +54,18 @@ NEAR = 1.02
 """Epochs whose held-out loss is at most so many times the least one count towards the evidence."""
 
 
-def most_epochs(epochs: int) -> int:
-    """Epochs of the folds beside a training of so many: about 1.3 times its cost."""
-    return math.ceil(1.3 * epochs / (FOLDS - 1))
+def most_epochs(epochs: int, trees: bool = False) -> int:
+    """Epochs of the folds beside a training of so many: about 1.3 times its cost, of which trees take their part."""
+    return math.ceil((1.0 if trees else 1.3) * epochs / (FOLDS - 1))
+
+
+def asks_trees(feed: Feed, library: str | None = None) -> bool:
+    """Whether boosted trees are asked about these rows: of a library that is named, or because they cost little."""
+    if len(feed) < FEW or not _has_features(feed):
+        return False
+    features, outputs = next(feed.chunks(torch.arange(1)))[1].shape[1], feed.task.outputs
+    each_round = 1 if outputs == 2 and isinstance(feed.task, Classification) else outputs
+    return library is not None or features * each_round <= WIDE
 
 
 def cross_fit(
@@ -146,7 +155,7 @@ def cross_fit(
     if test is not None and others is not None and features is not None:
         further = torch.cat(list(inputs_of(test, feed.device)))
     joining, opinions = None, None
-    if features is not None:
+    if features is not None and asks_trees(feed, trees):
         joining, opinions = _better_trees(features, feed.y, fold, averaged, further, trees)
     votes = None
     if joining is not None and opinions is not None:
@@ -261,9 +270,6 @@ def _better_trees(
     together with a network.
     """
     rows, outputs, numbers = len(y), networks.shape[1], y.is_floating_point()
-    wide = features.shape[1] * (1 if outputs == 2 and not numbers else outputs) > WIDE
-    if rows < FEW or (wide and library is None):
-        return None, None
     trained = trees_of_folds(features, y, fold, outputs, library=BOOSTING[library or USUAL])
     opinions = opinions_of(trained, features, fold, further)
     loss = _capped_miss if numbers else held_out_loss

@@ -22,7 +22,7 @@ from holdfast.data.labels import Task
 from holdfast.data.rows import Rows
 from holdfast.engine import Engine, bare, check_available
 from holdfast.errors import Died, Diverged, HoldfastError, unreadable
-from holdfast.evidence import FOLDS, cross_fit, most_epochs
+from holdfast.evidence import FOLDS, asks_trees, cross_fit, most_epochs
 from holdfast.feed import Feed, usual_batch
 from holdfast.functional.few import few
 from holdfast.functional.schedules import Schedule
@@ -208,8 +208,7 @@ def fit(
 def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, progress: Progress) -> Evidence:
     """What networks of the same kind, each trained on other rows, say of each row; found again where it is kept.
 
-    It is gathered in this process, whatever number of them trains afterwards, and leaves no trace in any random state,
-    so that a run that was stopped here begins here again and ends the same.
+    It is gathered in this process alone, and leaves no trace in any random state: a run stopped here ends the same.
     """
     found = None if job.folder is None else job.folder.evidence()
     rows, judged = job.rows.untuned, None if job.judged is None else job.judged.untuned
@@ -218,7 +217,7 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         return found
     wall, cpu = time.perf_counter(), time.process_time()
     seed, size = job.feeding["seed"], usual_batch(len(rows))
-    optimizer, epochs, feeding = job.optimizer, job.epochs, job.feeding
+    optimizer, epochs, feeding, trees = job.optimizer, job.epochs, job.feeding, job.method.trees
     if rows is job.rows:
         size = min(size, feeding["batch_size"])
     else:  # a head on the features as they are, whatever the network that is tuned trains with
@@ -231,7 +230,8 @@ def _evidence(job: Job, net: nn.Module | str, pretrained: str | Path | None, pro
         _, nets = networks(net if isinstance(net, str) else reset_parameters(net), FOLDS, rows, pretrained)
         feed = Feed(rows, device=device, **{**feeding, "batch_size": size, "seed": seed + 1})
         feed.weight, others = None, None if judged is None else judged.x  # labels are judged, not what rows count
-        found = cross_fit(feed, nets, optimizer, most_epochs(epochs), bar, others, job.method.trees)
+        epochs = most_epochs(epochs, asks_trees(feed, trees))
+        found = cross_fit(feed, nets, optimizer, epochs, bar, others, trees)
     if rows is not job.rows or rows.weight is not None:
         # Trees read features, and cannot join a network that reads tokens or pixels, which is not one of these that was
         # given more time either; nor do trees know of weights.

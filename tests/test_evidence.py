@@ -98,7 +98,7 @@ def test_the_folds_cost_little_more_than_a_training():
 
 
 def test_trees_are_asked_where_they_cost_little_or_are_named():
-    """Of narrow tables: 20 features of 4 classes, and not of 100; of no table of fewer than 40 rows, and of no pictures."""
+    """Of narrow tables, 20 features of 4 classes and not 100; of no table of fewer than 40 rows, and of no pictures."""
     table = clusters(600)
     wide = replace(table, x=table.x.repeat(1, 5))
     assert asks_trees(Feed(table))

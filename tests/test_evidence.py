@@ -72,7 +72,8 @@ def test_no_network_speaks_of_a_row_that_it_was_trained_on():
         assert sorted(asked.tolist()) == (fold == number).nonzero()[:, 0].tolist()
         assert not set(torch.cat(net.trained).tolist()) & set(rows.x[asked, 0].tolist())
         assert len(set(torch.cat(net.trained).tolist())) == 300
-    assert len(seen) == 2 * FOLDS + 1  # and a single row, to see whether rows are features; these lie in memory
+    # Beside them a single row, to see whether rows are features; these lie in memory.
+    assert len([index for index in seen if len(index) > 1]) == 2 * FOLDS
 
 
 def test_folds_stop_when_held_out_labels_become_less_likely():
@@ -104,7 +105,7 @@ def test_trees_are_asked_where_they_cost_little_or_are_named():
     assert asks_trees(Feed(table))
     assert not asks_trees(Feed(wide))
     assert asks_trees(Feed(wide), "scikit-learn")
-    assert not asks_trees(Feed(table.take(torch.arange(39))), "scikit-learn")
+    assert not asks_trees(Feed(table.take(torch.arange(39)), batch_size=16), "scikit-learn")
     assert not asks_trees(Feed(replace(table, x=table.x.reshape(-1, 1, 4, 5))))
 
 
@@ -140,7 +141,7 @@ def test_what_folds_learnt_late_does_not_depend_on_the_noise():
 @pytest.mark.parametrize(("rate", "finished"), [(1e-4, False), (1e-2, True)])
 def test_where_folds_ended_too_early_the_training_itself_judges(tmp_path, rate, finished):
     rows = clusters(800, 0.2)
-    run = fit(rows, net=small_net(), epochs=12, optimizer=lambda p: Adam(p, rate), out=tmp_path, device="cpu")
+    run = fit(rows, net=small_net(), epochs=18, optimizer=lambda p: Adam(p, rate), out=tmp_path, device="cpu")
     assert RunFolder(tmp_path).evidence().finished == finished
     assert ("evidence_0" in run.ledger) == finished
     assert len(run.issue_table()) == 800

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 from torch.optim import Adam
 
-from holdfast import HoldfastError, Method, Rows, Run, fit
+from holdfast import HoldfastError, Method, Rows, Run, checkpoint, fit
 from holdfast.contract import check_method
 from holdfast.evidence import FOLDS, asks_trees, caveats, cross_fit, most_epochs
 from holdfast.feed import Feed, usual_batch
@@ -127,6 +127,42 @@ def test_given_labels_keep_a_part_where_folds_were_still_learning():
     assert shares[1] == 0
 
 
+def test_the_network_in_training_is_heard_too():
+    """Where others know little, targets follow what it has expected so far, and fewer given labels stay in them."""
+    torch.manual_seed(0)
+    rows = clusters(1200, 0.4)
+    given, truth = (torch.nn.functional.one_hot(labels, 4).float() for labels in (rows.y, rows.truth))
+    weak = (truth + torch.randn(1200, 4)).softmax(1)
+    own = (3 * truth + given + torch.randn(1200, 4)).softmax(1)
+    model = noise_model(Feed(rows).task)
+    for unfinished in (0.0, 0.2):
+        evidence = Evidence(weak, weak, unfinished=torch.tensor(unfinished))
+        before, after = model.refined(evidence, rows.y), model.refined(evidence, rows.y, own=own)
+        right = [float((target.argmax(1) == rows.truth).double().mean()) for target in (before, after)]
+        assert right[1] > right[0] + 0.02
+        unlikely = (own.argmax(1) == rows.truth) & (rows.y != rows.truth)
+        stays = [float((target * given)[unlikely].sum(1).mean()) for target in (before, after)]
+        assert stays[1] < stays[0] - 0.05
+
+
+def test_it_is_asked_four_times_and_only_where_there_is_time():
+    def asked(epochs):
+        rows, times = clusters(120), []
+
+        class Watched(SecondOpinion):
+            def before_epoch(self, nets, data, epoch, epochs):
+                before = self._own
+                super().before_epoch(nets, data, epoch, epochs)
+                if self._own is not before:
+                    times.append(epoch)
+
+        fit(rows, Watched(), small_net(), epochs=epochs, batch_size=60)
+        return times
+
+    assert asked(12) == [4, 6, 8, 10]
+    assert asked(5) == []
+
+
 def test_what_folds_learnt_late_does_not_depend_on_the_noise():
     late = []
     for noise in (0.0, 0.4):
@@ -224,12 +260,14 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize("moment", ["asking", pytest.param("training", marks=pytest.mark.slow)])
-def test_a_run_that_was_stopped_ends_the_same(tmp_path, moment):
+@pytest.mark.parametrize("moment", ["asking", "training"])
+def test_a_run_that_was_stopped_ends_the_same(tmp_path, monkeypatch, moment):
+    """Also after the network in training was asked what it expects."""
+    monkeypatch.setattr(checkpoint, "SHARE", torch.inf)  # so that every epoch is kept
     rows = clusters(300)
 
     def train(folder, **more):
-        settings = {"epochs": 4, "batch_size": 20, "seed": 2, "out": tmp_path / folder, **more}
+        settings = {"epochs": 8, "batch_size": 20, "seed": 2, "out": tmp_path / folder, **more}
         return fit(rows, SecondOpinion(), "mlp", **settings)
 
     class Breaking(Silent):
@@ -238,7 +276,7 @@ def test_a_run_that_was_stopped_ends_the_same(tmp_path, moment):
                 raise Stopped
 
     def breaking(epoch, net):
-        if epoch == 1:
+        if epoch == 6:
             raise Stopped
         return {}
 

@@ -2,6 +2,8 @@ from itertools import pairwise
 
 import torch
 
+from holdfast.functional.few import few
+from holdfast.kept import written_out
 from holdfast.ledger import Ledger
 from holdfast.task import Classification, Regression
 from holdfast.types import Batch, Plan, Step
@@ -39,6 +41,20 @@ def test_the_ledger_equals_a_loop():
         assert found["against"][i] == sum(one != y[i] for one in predicted)
         assert found["changed"][i] == sum(one != other for one, other in pairwise(predicted))
         torch.testing.assert_close(found["expected"][i], outputs.softmax(1).mean(0))
+
+
+def test_it_says_what_was_expected_so_far_and_of_rows_without_output_what_it_is_given():
+    for classes in (3, 40):
+        output = torch.randn(4, classes, generator=torch.Generator().manual_seed(0))
+        y = torch.arange(3)
+        ledger = Ledger(y, Classification(classes))
+        otherwise = torch.full((3, classes), 1 / classes)
+        index = torch.tensor([0, 2])
+        for some in (output[:2], output[2:]):
+            ledger.record(Batch(None, y[index], index, torch.ones(2)), Step(torch.zeros(()), None, some))
+        found = written_out(ledger.learning(few(otherwise, y)))
+        torch.testing.assert_close(found[[0, 2]], output.softmax(1).reshape(2, 2, -1).mean(0), atol=0.02, rtol=0)
+        torch.testing.assert_close(found[1], otherwise[1] * (torch.arange(classes) < 32), atol=0.01, rtol=0)
 
 
 def test_a_row_trained_towards_another_label_has_no_trust():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.optim import Adam
 
-from holdfast import Method, Rows, fit
+from holdfast import Method, Rows, checkpoint, fit
 from holdfast.adapters.class_weights import ClassWeights
 from holdfast.feed import Feed
 from holdfast.kept import KEPT, Kept, mixed, unpacked, written_out
@@ -39,20 +39,23 @@ class Stopped(Exception):
     pass
 
 
-def test_a_run_that_goes_on_ends_as_one_that_never_stopped(tmp_path):
-    """Evidence is as rounded where it was gathered as in the file that it is read from."""
+def test_a_run_that_goes_on_ends_as_one_that_never_stopped(tmp_path, monkeypatch):
+    """Evidence, and what the network in training has said, is as rounded where it was gathered as in the file that it
+    is read from."""
+    monkeypatch.setattr(checkpoint, "SHARE", torch.inf)  # so that every epoch is kept
     rows = blobs()
 
     def stop(epoch, net):
-        if epoch == 1:
+        if epoch == 6:
             raise Stopped
         return {}
 
     with pytest.raises(Stopped):
-        trained(rows, out=tmp_path / "run", watch=stop, test=blobs(80))
-    again, _ = trained(rows, out=tmp_path / "run", resume=True, test=blobs(80))
-    whole, method = trained(rows, test=blobs(80))
+        trained(rows, 8, out=tmp_path / "run", watch=stop, test=blobs(80))
+    again, _ = trained(rows, 8, out=tmp_path / "run", resume=True, test=blobs(80))
+    whole, method = trained(rows, 8, test=blobs(80))
     assert isinstance(method._target, Kept)
+    assert isinstance(method._own, Kept)
     for name, values in whole._ledger.items():
         torch.testing.assert_close(again._ledger[name], values, rtol=0, atol=0, equal_nan=True)
     for one, other in zip(again.net.parameters(), whole.net.parameters(), strict=True):

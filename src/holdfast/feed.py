@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from holdfast.data.rows import Rows
 from holdfast.errors import HoldfastError
 from holdfast.functional.capture import penultimate
 from holdfast.functional.row_randomness import row_uniforms
+from holdfast.kept import Probabilities
 from holdfast.ranks import get_ranks
 from holdfast.task import Task, task_of
 from holdfast.types import Batch, Evidence, Plan
@@ -44,6 +45,8 @@ class Feed:
     Attributes
     ----------
     evidence: what networks that have never seen the label of a row say of it; None where they were not asked.
+    learning: says what the network in training has expected of each row so far, on average, and takes what to say of
+        rows that no batch has had (``Ledger.learning``); None where nobody keeps a ledger.
     weight: (N,) how much each row counts in the loss, one on average; None: all the same.
     reviewed: (N,) whether a person has reviewed the label; None: none of them.
     """
@@ -73,6 +76,7 @@ class Feed:
         self.generator = torch.Generator().manual_seed(seed)
         self.ranks = get_ranks()
         self.evidence: Evidence | None = None
+        self.learning: Callable[[Probabilities], Probabilities] | None = None
         self.weight = None if rows.weight is None else (rows.weight.double() / rows.weight.double().mean()).float()
         some = rows.reviewed is not None and bool(rows.reviewed.any())
         self.reviewed = rows.reviewed.to(device) if rows.reviewed is not None and some else None

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.functional.few import Summed, few
-from holdfast.kept import Kept, packed
+from holdfast.kept import Kept, Probabilities, packed, written_out
 from holdfast.noise_model import noise_model
 from holdfast.ranks import get_ranks
 from holdfast.task import Task
@@ -191,6 +191,19 @@ class Ledger:
         self.flush()
         seen = self.seen > 0
         return self._task.score(self.prediction[seen], self._y[seen])
+
+    def learning(self, otherwise: Probabilities) -> Probabilities:
+        """(N, q) what outputs have expected of each row so far, on average, and ``otherwise`` (N, q) of others."""
+        self.flush()
+        seen = self.seen[:, None]
+        mean = self._summed.mean(seen.clamp_min(1).float())
+        if isinstance(mean, Kept):
+            other = few(otherwise, self._y).to(mean.device)
+            assert isinstance(other, Kept)
+            known = seen.to(mean.device) > 0
+            number = torch.where(known, mean.number, other.number.to(mean.number))
+            return Kept(torch.where(known, mean.value, other.value.to(mean.value)), number, mean.classes)
+        return torch.where(seen > 0, mean, written_out(otherwise).to(mean))
 
     def arrays(self) -> dict[str, Tensor]:
         """What a run keeps: counts, means over what was seen, and the last prediction."""

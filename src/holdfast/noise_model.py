@@ -109,8 +109,11 @@ class NoiseModel(ABC):
         """(M, q) evidence about true labels of further rows, of no label of theirs, beside that of rows with labels."""
 
     @abstractmethod
-    def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Probabilities:
-        """(N, q) what to train each row towards, by its label and the evidence about it; a label that is certain is."""
+    def refined(
+        self, evidence: Evidence, y: Tensor, certain: Tensor | None = None, own: Probabilities | None = None
+    ) -> Probabilities:
+        """(N, q) what to train each row towards, by its label and the evidence about it; a label that is certain is.
+        ``own`` (N, q) is what the network in training expects by now, if that is to be heard too."""
 
     @abstractmethod
     def still_learning(self, before: float, now: float, stability: float) -> bool:
@@ -173,17 +176,24 @@ class LabelNoise(NoiseModel):
     ) -> Probabilities:
         return further_evidence(further.cpu(), held_out.cpu(), y.cpu(), _cpu(certain)).to(held_out.device)
 
-    def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Probabilities:
-        """The posterior, and a part of what held-out networks expect, which smooths the posterior's mistakes: else they
-        are memorised in a long training. Where those networks were still learning when they had to end, they know less
-        than the one that trains on, and the given labels keep a part."""
-        posterior = trust_in(evidence.joined.cpu(), y.cpu(), _cpu(certain)).posterior.to(evidence.held_out.device)
+    def refined(
+        self, evidence: Evidence, y: Tensor, certain: Tensor | None = None, own: Probabilities | None = None
+    ) -> Probabilities:
+        """The posterior, and a part of what a network expects, which smooths the posterior's mistakes: else they are
+        memorised in a long training. That network is a held-out one, and later the one in training, which has seen
+        more rows. Where held-out networks were still learning when they had to end, they know less than the one that
+        trains on: the given labels keep a part, of which half is left once that one is heard, and it is heard first."""
+        joined, opinion = evidence.joined, evidence.held_out
         unfinished = 0.0 if evidence.unfinished is None else float(evidence.unfinished)
         kept = float(np.interp(unfinished, STILL_LEARNING, (0.0, KEPT)))
-        if isinstance(posterior, Kept) and isinstance(evidence.held_out, Kept):
-            target = with_class(mixed(posterior, evidence.held_out, OPINION), y, torch.ones_like(y).bool(), kept)
+        if own is not None:
+            first, second = (opinion, own) if evidence.finished else (own, opinion)
+            joined, opinion, kept = self.join(first, second, None, y, certain), own, kept / 2
+        posterior = trust_in(joined.cpu(), y.cpu(), _cpu(certain)).posterior.to(opinion.device)
+        if isinstance(posterior, Kept) and isinstance(opinion, Kept):
+            target = with_class(mixed(posterior, opinion, OPINION), y, torch.ones_like(y).bool(), kept)
             return target if certain is None else with_class(target, y, certain)
-        whole = torch.lerp(written_out(posterior), written_out(evidence.held_out), OPINION)
+        whole = torch.lerp(written_out(posterior), written_out(opinion), OPINION)
         given = torch.nn.functional.one_hot(y, self.outputs).to(whole)
         whole = torch.lerp(whole, given, kept)
         return whole if certain is None else torch.where(certain[:, None], given, whole)
@@ -245,8 +255,11 @@ class TargetNoise(NoiseModel):
     ) -> Probabilities:
         return further
 
-    def refined(self, evidence: Evidence, y: Tensor, certain: Tensor | None = None) -> Tensor:
-        """The evidence in place of targets that are likelier wrong than right."""
+    def refined(
+        self, evidence: Evidence, y: Tensor, certain: Tensor | None = None, own: Probabilities | None = None
+    ) -> Tensor:
+        """The evidence in place of targets that are likelier wrong than right, whatever the network in training says:
+        it fits its targets sooner than anything else."""
         joined = written_out(evidence.joined)
         right = target_trust(joined.cpu(), y.cpu(), _cpu(certain)).right.to(y.device) >= 0.5
         return torch.where(right[:, None], y, joined)

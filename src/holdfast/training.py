@@ -51,6 +51,9 @@ class Training:
     _tree_opinion: Tensor | None = None
     """What trees expect of the test rows, where they have joined the network: the same in each epoch."""
 
+    def __post_init__(self) -> None:
+        self.feed.learning = self.ledger.learning
+
     def epoch(self, epoch: int, tick: Callable[[float], None]) -> tuple[float, Plan | None]:
         """Train for one epoch; the mean loss and what was trained on."""
         nets, method, feed = self.nets, self.method, self.feed

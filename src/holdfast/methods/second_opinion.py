@@ -10,12 +10,17 @@ from torch import nn
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.functional.boosting import BOOSTING
-from holdfast.kept import Probabilities
+from holdfast.kept import Probabilities, packed, rounded, unpacked
 from holdfast.method import Method
 from holdfast.nets.trees import FoldTrees, WithTrees
 from holdfast.noise_model import noise_model
-from holdfast.task import Representation, Task
+from holdfast.task import Classification, Representation, Task
 from holdfast.types import Nets, Plan
+
+ASKED = (1 / 3, 1 / 2, 2 / 3, 5 / 6)
+"""Parts of the epochs after which the network in training is asked too: what it has expected so far, on average."""
+LEAST_EPOCHS = 6
+"""Fewer are too few for that."""
 
 
 class SecondOpinion(Method):
@@ -26,7 +31,9 @@ class SecondOpinion(Method):
     i. Joined with what networks expected of a row while they learnt it, and by Bayes' rule with a transition matrix T,
     it becomes a posterior, ``p_ic`` in proportion to ``q'_ic T[c, y_i]`` (``functional/label_trust.py``). The network
     then trains on all rows towards ``3/4 p_i + 1/4 q_i``; up to half of the target is the given label where the folds
-    had to end while they were still learning. For numbers ``q_i`` replaces targets that lie far from it.
+    had to end while they were still learning. After a third of the epochs, and three times later, what the network has
+    expected so far, on average, is joined with the other opinions, and takes the place of ``q_i`` in that target. For
+    numbers ``q_i`` replaces targets that lie far from it.
 
     Where held-out given labels are predicted better with boosted trees, as for many tables, the trees of the folds join
     the network in what is predicted, with the share that predicts those labels best.
@@ -51,7 +58,10 @@ class SecondOpinion(Method):
 
     name = "second-opinion"
     uses_evidence = True
-    _target: Probabilities
+    _own: Probabilities | None = None
+    """What the network in training said of each row when it was asked last."""
+    _target: Probabilities | None = None
+    """What rows are trained towards; it follows from the evidence and from that."""
     _trees: FoldTrees | None
 
     def __init__(self, trees: Literal["scikit-learn", "lightgbm", "xgboost", "catboost"] | None = None) -> None:
@@ -74,12 +84,27 @@ class SecondOpinion(Method):
                 "SecondOpinion needs the evidence of other networks; fit gathers it, and in a loop of your own set "
                 "feed.evidence to holdfast.evidence.cross_fit(...)"
             )
-        self._target = noise_model(data.task).refined(data.evidence, data.y, data.reviewed)
         trees = data.evidence.trees
         self._trees = trees if isinstance(trees, FoldTrees) else None
+
+    def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
+        assert data.evidence is not None
+        asked = epochs >= LEAST_EPOCHS and epoch in {round(share * epochs) for share in ASKED}
+        if asked and data.learning is not None and isinstance(data.task, Classification):
+            self._own, self._target = rounded(data.learning(data.evidence.held_out).cpu()), None
+        if self._target is None:
+            own = None if self._own is None else self._own.to(data.device)
+            self._target = noise_model(data.task).refined(data.evidence, data.y, data.reviewed, own)
 
     def plan(self, nets: Nets, data: Feed) -> Plan:
         return Plan(torch.arange(len(data), device=data.device), target=self._target)
 
     def predictor(self, nets: Nets) -> nn.Module:
         return nets[0] if self._trees is None else WithTrees(nets[0], self._trees)
+
+    def get_extra_state(self) -> dict[str, torch.Tensor]:
+        return {} if self._own is None else packed({"own": self._own})
+
+    def set_extra_state(self, state: dict[str, torch.Tensor]) -> None:
+        self._own = unpacked(state, self.task.outputs)["own"] if state else None
+        self._target = None

@@ -168,6 +168,7 @@ class Session:
         for wrapped, model in zip(nets, models, strict=True):
             wrapped.model = model
         ledger = Ledger(feed.y, feed.task, weight=feed.weight)
+        feed.learning = ledger.learning
         start = first_weights(bare(models[0]), self.stop)
         self._course = Course(self.rows, nets, self.method, self.stop, feed, ledger, epochs, start=start)
         if optimizer is not None:

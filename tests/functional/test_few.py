@@ -155,3 +155,15 @@ def test_targets_of_many_classes_are_those_of_all():
     settled = written_out(with_class(both, y, some))
     assert torch.equal(settled[:100], torch.nn.functional.one_hot(y[:100], 70).float())
     assert torch.equal(settled[100:], written_out(both)[100:])
+
+
+def test_few_rows_are_counted_at_once_as_many_are_label_by_label(monkeypatch):
+    source = torch.Generator().manual_seed(5)
+    evidence = torch.randn(300, 6, generator=source).softmax(1).double()
+    y = torch.randint(6, (300,), generator=source)
+    for weight in (None, torch.rand(300, generator=source).double()):
+        at_once = cells_of(evidence, y).fit(weight=weight)
+        with monkeypatch.context() as patch:
+            patch.setattr(flips, "AT_ONCE", 0)
+            by_label = cells_of(evidence, y).fit(weight=weight)
+        torch.testing.assert_close(at_once, by_label, rtol=0, atol=1e-12)

@@ -26,6 +26,8 @@ START = 0.7
 """The diagonal of the matrix that the rounds start from; the rest is spread over the row."""
 PIECE = 1 << 14
 """Rows that are worked through at once: they fit in a processor's cache."""
+AT_ONCE = 1 << 17
+"""Numbers up to which all labels are gone through at once: there are fewer calls to wait for."""
 NEGLIGIBLE = 1e-7
 """Evidence up to which a pair of classes has not occurred."""
 
@@ -126,25 +128,43 @@ class Columns(Cells):
         own = torch.eye(classes, dtype=torch.float64, device=lines.device)
         table = START * own + (1 - START) / classes if start is None else start.double()
         weight = None if weight is None else weight[..., self._order].to(lines.dtype)
+        at_once = lines.numel() <= AT_ONCE and table.dim() == 2
+        given = torch.nn.functional.one_hot(self._labels(), classes).to(lines.dtype) if at_once else None
         for _ in range(ROUNDS if rounds is None else rounds):
-            pairs = torch.zeros_like(table)
-            columns = table.transpose(-1, -2).to(lines.dtype)
-            for label, start_at, end in self._pieces:
-                block, flips = lines[:, start_at:end], columns[..., label, :]
-                share = (flips @ block).reciprocal_()
-                if weight is not None:
-                    share *= weight[..., start_at:end]
-                pairs[..., label] += flips * (share @ block.T)
+            pairs = self._pairs(table, weight) if given is None else self._pairs_at_once(table, weight, given)
             table, before = flips_from(pairs), table
             if float((table - before).abs().amax()) < STILL:
                 break
         return table
 
+    def _pairs(self, table: Tensor, weight: Tensor | None) -> Tensor:
+        """(..., C, C) how many rows of each pair of classes there should be, by a table."""
+        lines, pairs = self._lines, torch.zeros_like(table)
+        columns = table.transpose(-1, -2).to(lines.dtype)
+        for label, start, end in self._pieces:
+            block, flips = lines[:, start:end], columns[..., label, :]
+            share = (flips @ block).reciprocal_()
+            if weight is not None:
+                share *= weight[..., start:end]
+            pairs[..., label] += flips * (share @ block.T)
+        return pairs
+
+    def _pairs_at_once(self, table: Tensor, weight: Tensor | None, given: Tensor) -> Tensor:
+        """The same of one table, with (N, C) the given classes as zeros and ones."""
+        joint = (table.to(given.dtype) @ given.T).mul_(self._lines)
+        share = joint.sum(0).reciprocal_()
+        if weight is not None:
+            share *= weight
+        return (joint.mul_(share) @ given).to(table.dtype)
+
+    def _labels(self) -> Tensor:
+        """(N,) the given labels, in order."""
+        return torch.cat([torch.full((end - start,), label) for label, start, end in self._pieces])
+
     def take(self, rows: Tensor) -> Columns:
         place = torch.empty_like(self._order)
         place[self._order] = torch.arange(len(place))
-        labels = torch.cat([torch.full((end - start,), label) for label, start, end in self._pieces])
-        return Columns.of(self._lines.T[place[rows]], labels[place[rows]])
+        return Columns.of(self._lines.T[place[rows]], self._labels()[place[rows]])
 
     def drawn(self, start: Tensor, weight: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
         lines, tables = self._lines, self.fit(start.expand(len(weight), *start.shape), weight, rounds)

@@ -100,18 +100,28 @@ class Way(NamedTuple):
     """Whether the encoder itself is trained, for as many epochs as it usually is."""
     small: bool = False
     """Whether --quick takes fewer rows and epochs."""
+    title: str = ""
+    """What the picture calls it."""
 
 
 WAYS: dict[str, Way] = {
-    "news_words": Way(partial(news, encoder=None)),
-    "news_minilm": Way(partial(news, encoder="minilm")),
-    "news_tuned": Way(partial(news, encoder="minilm", tune=True), tuned=True),
-    "adult_trees": Way(adult),
-    "adult_network": Way(adult, trees=False),
-    "people_10_lite0": Way(partial(people, worst_of=10, encoder="lite0"), small=True),
-    "people_30_lite0": Way(partial(people, worst_of=30, encoder="lite0"), small=True),
-    "people_10_cnn": Way(partial(people, worst_of=10, encoder=None), net="cnn4", small=True),
-    "people_30_cnn": Way(partial(people, worst_of=30, encoder=None), net="cnn4", small=True),
+    "news_words": Way(partial(news, encoder=None), title="news, words"),
+    "news_minilm": Way(partial(news, encoder="minilm"), title="news, MiniLM and words"),
+    "news_tuned": Way(partial(news, encoder="minilm", tune=True), tuned=True, title="news, MiniLM tuned"),
+    "adult_trees": Way(adult, title="adult, with trees"),
+    "adult_network": Way(adult, trees=False, title="adult, network alone"),
+    "people_10_lite0": Way(
+        partial(people, worst_of=10, encoder="lite0"), small=True, title="CIFAR-10, worst of 10 people, Lite0"
+    ),
+    "people_30_lite0": Way(
+        partial(people, worst_of=30, encoder="lite0"), small=True, title="CIFAR-10, worst of 30 people, Lite0"
+    ),
+    "people_10_cnn": Way(
+        partial(people, worst_of=10, encoder=None), net="cnn4", small=True, title="CIFAR-10, worst of 10 people, CNN"
+    ),
+    "people_30_cnn": Way(
+        partial(people, worst_of=30, encoder=None), net="cnn4", small=True, title="CIFAR-10, worst of 30 people, CNN"
+    ),
 }
 """By case and way."""
 SAME_INPUTS = {"people_30_lite0": "people_10_lite0", "people_30_cnn": "people_10_cnn", "adult_network": "adult_trees"}
@@ -261,7 +271,11 @@ def picture(figures: dict[str, dict[str, Any]], path: Path) -> None:
         for key, marker, colour, label in marks:
             if entry[key] is not None:
                 right.plot(entry[key], at, marker, color=colour, label=label)
-    left.set(yticks=range(len(names)), yticklabels=names, xlabel="test accuracy (%), last epoch")
+    left.set(
+        yticks=range(len(names)),
+        yticklabels=[WAYS[name].title for name in names],
+        xlabel="test accuracy (%), last epoch",
+    )
     right.set(xlabel="F1 of the flagged labels", xlim=(0, 1))
     known: dict[str, Any] = {}
     for axis in (left, right):

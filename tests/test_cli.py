@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from in_process import typed
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -22,16 +23,17 @@ FAST = ("--epochs", "3", "--batch-size", "32", "--quiet", "--device", "cpu")
 
 
 def holdfast(*words, ok=True):
-    """Run the command in a process of its own."""
+    """Run the command: one that works in a process of its own, one that is refused in this one."""
+    if not ok:
+        refused = typed(*words)
+        assert refused.returncode == 2, refused.stderr or refused.stdout
+        assert "Traceback" not in refused.stderr
+        return refused
     command = [sys.executable, "-c", "from holdfast.cli import main; main()", *map(str, words)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "COLUMNS": "200"}
     )
-    if ok:
-        assert done.returncode == 0, done.stderr
-    else:
-        assert done.returncode == 2, done.stderr or done.stdout
-        assert "Traceback" not in done.stderr
+    assert done.returncode == 0, done.stderr
     return done
 
 

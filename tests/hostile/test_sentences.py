@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from in_process import typed
 from typer.testing import CliRunner
 
 from holdfast import HoldfastError, read
@@ -42,14 +43,15 @@ def table(path: Path, rows: int = 40) -> Path:
         pytest.param(["--precision", "half", "--out", "run"], "--precision half", marks=pytest.mark.slow),
     ],
 )
-def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, options, words):
+def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, monkeypatch, options, words):
+    monkeypatch.chdir(tmp_path)
     options = options if "--label" in options else ["--label", "label", *options]
-    done = holdfast("fit", table(tmp_path / "t.csv"), *options, "--epochs", 1, "--quiet", cwd=tmp_path)
+    done = typed("fit", table(tmp_path / "t.csv"), *options, "--epochs", 1, "--quiet")
     assert done.returncode == 2
     assert words in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
     if "/dev/null/run" in options:
-        assert "Traceback" in holdfast("fit", tmp_path / "t.csv", *options, "--debug", cwd=tmp_path).stderr
+        assert "Traceback" in typed("fit", tmp_path / "t.csv", *options, "--debug").stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
@@ -113,8 +115,9 @@ def test_an_archive_without_rows_is_a_sentence(tmp_path):
         read(tmp_path / "a.npz")
 
 
-def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path):
-    done = holdfast("noise", table(tmp_path / "t.csv"), "--label", "label", "--out", "[/red].csv", cwd=tmp_path)
+def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = typed("noise", table(tmp_path / "t.csv"), "--label", "label", "--out", "[/red].csv")
     assert done.returncode == 0, done.stderr
     assert "[/red].csv" in done.stdout
 
@@ -122,14 +125,14 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path):
 @pytest.mark.parametrize("command", ["report", "issues", "diagnose"])
 def test_a_page_or_a_table_is_not_written_over_something_else(tmp_path, command):
     (tmp_path / "mine").write_text("precious")
-    done = holdfast(command, tmp_path / "run", "--out", tmp_path / "mine")
+    done = typed(command, tmp_path / "run", "--out", tmp_path / "mine")
     assert done.returncode == 2
     assert "exists; choose another name, or pass --force" in " ".join(done.stderr.split())
     assert (tmp_path / "mine").read_text() == "precious"
 
 
 def test_a_file_where_a_folder_is_needed_is_a_sentence(tmp_path):
-    done = holdfast("noise", table(tmp_path / "t.csv"), "--label", "label", "--out", tmp_path / "t.csv" / "o.csv")
+    done = typed("noise", table(tmp_path / "t.csv"), "--label", "label", "--out", tmp_path / "t.csv" / "o.csv")
     assert done.returncode == 2
     assert "there is a file where a folder is needed; choose another place" in " ".join(done.stderr.split())
 

@@ -7,7 +7,7 @@ from torch import nn
 from holdfast import HoldfastError, Rows, fit
 from holdfast.contract import check_method
 from holdfast.feed import Feed
-from holdfast.methods import MentorNet
+from holdfast.methods import MentorNet, mentor_net
 from holdfast.methods.mentor_net import Mentor, curriculum, teach
 
 LOSSES = [0.2, 0.6, 1.4, 3.0]
@@ -18,6 +18,13 @@ def review(rows, count=60):
     return torch.arange(count), rows.truth[:count]
 
 
+@pytest.fixture
+def hurried(monkeypatch):
+    """A mentor that is taught in a tenth of its steps, where it need not have learnt much."""
+    monkeypatch.setattr(mentor_net, "STEPS", 60)
+
+
+@pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize(
     "method",
     [
@@ -155,6 +162,7 @@ def test_reviewing_draws_nothing_from_others(blobs):
     assert torch.equal(feed.generator.get_state(), before[1])
 
 
+@pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("broken", [2, 5])
 def test_mentor_and_bar_survive_a_checkpoint(resumes, blobs, broken):
     method = resumes(lambda: MentorNet(reviewed=review(blobs), burn_in=0.4, dropout=True), blobs, 8, broken)

@@ -27,6 +27,8 @@ DOCS = ROOT / "docs"
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 """Pages outside of docs/ that the site has too."""
 LINK = re.compile(r"(\]\(|src=\"|href=\")(?!https?:|mailto:|#)([^)#\"\s]+)")
+WIDE = ("papers.md",)
+"""Pages of wide tables: they get the room of the menus beside them."""
 FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 
 
@@ -96,7 +98,8 @@ def main(stage: Path) -> None:
     shutil.rmtree(stage, ignore_errors=True)
     shutil.copytree(DOCS, stage)
     for page in [*DOCS.rglob("*.md"), *(ROOT / name for name in PAGES)]:
-        (stage / place(page)).write_text(linked(page, page.read_text(), stage))
+        head = "---\nhide: [navigation, toc]\n---\n\n" if page.name in WIDE else ""
+        (stage / place(page)).write_text(head + linked(page, page.read_text(), stage))
     reference(stage)
 
 

@@ -31,7 +31,7 @@ def holdfast(*words, ok=True):
         return refused
     command = [sys.executable, "-c", "from holdfast.cli import main; main()", *map(str, words)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "COLUMNS": "200"}
+        command, capture_output=True, text=True, timeout=600, check=False, env={**os.environ, "COLUMNS": "200"}
     )
     assert done.returncode == 0, done.stderr
     return done

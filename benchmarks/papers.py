@@ -372,10 +372,11 @@ def page(results: Path = protocol.RESULTS) -> str:
     """The whole page."""
     text = [
         "# The four papers, line by line\n",
-        "Every algorithm, equation, statement, table and figure, where it is and what came out. "
-        "`python benchmarks/papers.py` makes this page from the rows of results, and a test holds it to them. "
-        '"not run" is a figure that whoever has the data and the hours can still have: the command beside it starts, '
-        "and goes on where it stopped. Where nothing was reduced, the command is the published setting."
+        "Every algorithm, equation, statement, table and figure of the four papers: where it is in the code, how to "
+        "run it, and what came out next to what is published. `python benchmarks/papers.py` makes this page from the"
+        ' rows of results, and a test checks that the two agree. "Not run" means that we do not have this figure. If'
+        " you have the data and the time, the command next to it runs it and, if it was stopped, continues. Where "
+        'the last column says "nothing", the command runs the published setting.'
         "\n",
     ]
     for paper, title in TITLES.items():

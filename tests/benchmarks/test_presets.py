@@ -3,6 +3,7 @@
 import importlib
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -363,7 +364,7 @@ def test_webvision(monkeypatch, calls, tmp_path):
     assert (scale.classes, scale.side, scale.crop, scale.net) == (50, 320, 299, "inception-resnet-v2")
     module.generate(tmp_path, 4)
     # The classes that are generated, and a network for them: one step of the published one takes minutes here.
-    monkeypatch.setattr(module, "PAPER", scale._replace(classes=4, side=40, crop=32, net="cnn4"))
+    monkeypatch.setattr(module, "PAPER", replace(scale, classes=4, side=40, crop=32, net="cnn4"))
     more = ("--methods", "crust", "--device", "cpu", "--runs", str(tmp_path / "runs"))
     run_main(monkeypatch, "webvision", tmp_path, tmp_path / "results", *more)
     (call,) = seen

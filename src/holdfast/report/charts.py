@@ -54,14 +54,25 @@ def intervals(names: Sequence[str], values: Sequence[Sequence[float]]) -> Markup
     )
 
 
+def _counts(most: int) -> list[int]:
+    """Round numbers of rows up to the largest, with room for their names on a root scale.
+
+    >>> _counts(7_733), _counts(1_111), _counts(1)
+    ([0, 2000, 5000, 7733], [0, 300, 700, 1111], [0, 1])
+    """
+    between = (round(n, 1 - len(str(n))) for n in (round(most * share) for share in (0.25, 0.6)))
+    kept = [0, most]
+    kept += [n for n in between if all(abs(n**0.5 - k**0.5) > 0.1 * most**0.5 for k in kept)]
+    return sorted(kept)
+
+
 def histogram(trust: NDArray[Any], threshold: float) -> Markup:
     """How many rows have which trust, on a root scale, since most are near one; flagged rows in another colour."""
     count, edges = np.histogram(trust, bins=40, range=(0, 1))
     high = float(np.sqrt(max(1, count.max())))
     most = int(max(1, count.max()))
-    ticks = [0, *(round(most * share, 1 - len(str(most))) for share in (0.05, 0.25, 0.6)), most]
-    ticks = sorted(set(map(int, ticks)))
-    parts = [_axes(0, high, 0, 1, x="trust in the given label", marks=[(np.sqrt(n), f"{n:,}") for n in ticks])]
+    marks = [(float(np.sqrt(n)), f"{n:,}") for n in _counts(most)]
+    parts = [_axes(0, high, 0, 1, x="trust in the given label", marks=marks)]
     for n, left, right in zip(count, edges[:-1], edges[1:], strict=True):
         if n:
             top = _y(float(np.sqrt(n)), 0, high)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+
 class Order(StrEnum):
     """In which order rows are asked about."""
 

@@ -1,9 +1,8 @@
 """What answers of reviewers are worth, by the order in which rows are asked about.
 
 One default run judges the labels of each case. A simulated reviewer, right with probability 0.95 and else naming a
-random other class, then answers about rows in the order of the review page (``review/order.py``: telling), the same
-with rows in a crowd up to twice as telling (crowded), least trusted first, or at random. After so many answers, labels
-are as answered, and a fresh network of the same kind is
+random other class, then answers about rows in the order of the review page (``review/order.py``: telling), least
+trusted first, or at random. After so many answers, labels are as answered, and a fresh network of the same kind is
 trained: ``default``, towards what the *kept* evidence of that one run and the labels say together, answered labels
 being certain (nothing of the evidence is made anew, which a real second round would do); and ``ordinary``, towards the
 labels as they are. Cases: the first 10,000 images of Fashion-MNIST, two labels in five given to the next class
@@ -43,7 +42,7 @@ from holdfast.methods import SecondOpinion
 from holdfast.networks import networks
 from holdfast.plots import COLOURS, save, tidy
 from holdfast.progress import Bar
-from holdfast.review.order import crowding, telling
+from holdfast.review.order import telling
 from holdfast.reviewed import with_reviewed
 from holdfast.run_folder import RunFolder
 from holdfast.types import Evidence
@@ -80,8 +79,6 @@ class Judged(NamedTuple):
     test: Rows
     evidence: Evidence
     trust: Array
-    crowd: Array
-    """How many other rows are near each, as the review page has it."""
 
 
 def judged(case: str, folder: Path, work: Path, epochs: int) -> Judged:
@@ -91,14 +88,11 @@ def judged(case: str, folder: Path, work: Path, epochs: int) -> Judged:
         fit(rows, net="mlp", epochs=epochs, device="cpu", out=work, resume=True, progress=Bar(case))
     run, evidence = Run.load(work), RunFolder(work).evidence()
     assert evidence is not None
-    _, features = Feed(rows).features(run.net)
-    near = crowding(torch.nn.functional.normalize(features, dim=1), np.arange(len(rows)))
-    return Judged(rows, test, evidence, run.issue_table()["trust"].to_numpy(dtype=float), near)
+    return Judged(rows, test, evidence, run.issue_table()["trust"].to_numpy(dtype=float))
 
 
 ORDERS: dict[str, Callable[[Judged, np.random.Generator], Array]] = {
-    "telling": lambda found, _: np.argsort(-telling(found.trust, found.crowd), kind="stable"),
-    "crowded": lambda found, _: np.argsort(-found.trust * (1 - found.trust) * (1 + found.crowd), kind="stable"),
+    "telling": lambda found, _: np.argsort(-telling(found.trust), kind="stable"),
     "least trusted": lambda found, _: np.argsort(found.trust, kind="stable"),
     "random": lambda found, draw: draw.permutation(len(found.trust)),
 }

@@ -90,9 +90,7 @@ class Run:
             images, if it was trained so.
         """
         run = cls.records(folder, trust=trust)
-        check_trusted(code_of(run.config.recipe, run.config.net if net is None else None), trust, folder)
-        weights = RunFolder(Path(folder)).weights()
-        run.net = as_they_were(net or rebuilt(Path(folder), run.config, weights), weights)
+        run.read_network(net)
         return run
 
     @classmethod
@@ -107,6 +105,13 @@ class Run:
         )  # fmt: skip
         run.reviewers = reviewers
         return run
+
+    def read_network(self, net: nn.Module | None = None) -> None:
+        """Read the network of a run that was opened by its records; one that was given as a module must be given."""
+        assert self.out is not None
+        check_trusted(code_of(self.config.recipe, self.config.net if net is None else None), self.trust, self.out)
+        weights = RunFolder(self.out).weights()
+        self.net = as_they_were(net or rebuilt(self.out, self.config, weights), weights)
 
     @property
     def net(self) -> nn.Module:
@@ -265,6 +270,10 @@ class Run:
 
     def issue_table(self) -> pd.DataFrame:
         """The same as the run alone has it, without what reviewers have answered since."""
+        return self._issue_table.copy()
+
+    @cached_property
+    def _issue_table(self) -> pd.DataFrame:
         classes, judged = None if self.classes is None else list(self.classes), self._judged
         table = ledger_table(judged, classes, self.config.recipe, None if classes is None else self._label_trust)
         if "source_index" in judged:

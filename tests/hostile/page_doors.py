@@ -54,7 +54,7 @@ class Api:
 
         made = Run.records(run)
         self._store = Store(run / REVIEWS, made.config.fingerprint)
-        queue = queue_of(run, made, self._store, False, lambda text: None, lambda text: None)
+        queue = queue_of(made, self._store, False, lambda text: None, lambda text: None)
         self._page = application(queue, local_access(1, "secret"), End(run, made))
         self._loop = asyncio.new_event_loop()
 

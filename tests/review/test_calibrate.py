@@ -47,7 +47,7 @@ def test_settled_labels_are_certain_and_others_follow_them():
 def test_a_run_that_is_off_is_corrected(offset, slope, asked_for, most):
     """By more than half where rows of any trust were asked about; doubtful rows alone say less of all others."""
     trust, wrong = labels(3, offset, slope)
-    order = -telling(trust, np.zeros(len(trust))) if asked_for == "telling" else np.random.default_rng(1).random(5000)
+    order = -telling(trust) if asked_for == "telling" else np.random.default_rng(1).random(5000)
     asked = first(order, 600)
     found = calibrate(trust, asked, wrong)
     true, own = wrong[~asked].sum(), (1 - trust)[~asked].sum()
@@ -60,7 +60,7 @@ def test_intervals_hold_what_is_left():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         trust, wrong = labels(seed, rng.normal(0, 0.5), np.exp(rng.normal(0, 0.3)))
-        asked = first(-telling(trust, np.zeros(len(trust))), 200)
+        asked = first(-telling(trust), 200)
         left = calibrate(trust, asked, wrong).left
         held.append(left.low <= wrong[~asked].sum() <= left.high)
     assert np.mean(held) >= 0.9

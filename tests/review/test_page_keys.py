@@ -4,7 +4,7 @@ import time
 
 import pandas as pd
 import pytest
-from browsing import PHONE, decided, opened, press, row, seen, until
+from browsing import DESKTOP, PHONE, decided, opened, press, row, seen, until
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +17,7 @@ def ada(browser, digits_alike):
 @pytest.fixture
 def page(ada):
     """The page as it is when opened; a window of its own for each test would take longer than the test."""
+    ada.set_viewport_size(DESKTOP)
     ada.reload()
     ada.wait_for_selector("#suspect:not([hidden])")
     yield ada
@@ -132,6 +133,21 @@ def test_nothing_selected_decides_nothing(page):
     page.keyboard.press("n")
     until(page, lambda: page.text_content("#pair") != pair)
     assert decided(page) == before
+
+
+@pytest.mark.parametrize("width", [390, 820, 1280])
+def test_a_refusal_is_seen_from_the_foot_of_the_page(page, width):
+    page.set_viewport_size({"width": width, "height": 420})
+    page.keyboard.press("g")
+    page.wait_for_selector("#grid:not([hidden])")
+    page.keyboard.press("End")
+    until(page, lambda: page.locator("#pair").bounding_box()["y"] < 0)
+    for key in ("a", "Enter"):
+        page.keyboard.press(key)
+    until(page, lambda: page.is_visible("#notice"))
+    assert seen(page, "#notice")
+    header = page.locator("header").bounding_box()
+    assert page.locator("#notice").bounding_box()["y"] >= header["y"] + header["height"]
 
 
 def view(page, name):

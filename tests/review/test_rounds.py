@@ -56,7 +56,7 @@ def review(folder, truth, reviewer, answers=ANSWERS):
     run = Run.records(folder)
     table = run.issue_table()
     trust = table["trust"].to_numpy()
-    order = np.argsort(-telling(trust, np.zeros(len(table))), kind="stable")[: answers // 2]
+    order = np.argsort(-telling(trust), kind="stable")[: answers // 2]
     least = np.argsort(trust, kind="stable")
     order = np.concatenate([order, least[~np.isin(least, order)][: answers - len(order)]])
     with closing(Store(folder / REVIEWS, run.config.fingerprint)) as store:

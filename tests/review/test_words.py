@@ -117,14 +117,3 @@ def test_few_candidates_are_all_found():
     assert Nearby(points, np.zeros(0, dtype=np.int64), label).nearest(4, [Wanted(6)]) == [[]]
     (others,) = Nearby(points, np.arange(20), None).nearest(4, [Wanted(30)])
     assert sorted(others) == [k for k in range(20) if k != 4]
-
-
-def test_features_with_many_directions_are_compared_in_the_longest():
-    """Where features vary in few directions, as those of a network do, no near row is lost by leaving out the rest."""
-    points, label = clustered(1000)
-    source = torch.Generator().manual_seed(1)
-    turned = torch.linalg.qr(torch.randn(200, 200, generator=source)).Q[:16]
-    wide = torch.nn.functional.normalize(points @ turned + 1e-4 * torch.randn(1000, 200, generator=source), dim=1)
-    for row in range(0, 1000, 50):
-        narrow, same = (Nearby(each, np.arange(200), label).nearest(row, [Wanted(5)]) for each in (points, wide))
-        assert len(set(narrow[0]) & set(same[0])) >= 4

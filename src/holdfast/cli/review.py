@@ -91,7 +91,7 @@ def review(
             raise HoldfastError("others answer only through links of their own; name them, such as --reviewer ana")
         with closing(listening(port, host)) as waiting:
             with o.console.status("judging the labels") as status:
-                queue = prepare(run, made, store, double, status.update, _print)
+                queue = prepare(made, store, double, status.update, _print)
             o.say_wrong_labels(made.wrong_labels(), f"holdfast issues {run}")
             text = f"{len(queue.suspects):,} doubtful rows. Decisions go to {run / REVIEWS}. Ctrl-C ends."
             _print(text)

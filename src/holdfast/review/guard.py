@@ -165,10 +165,9 @@ def _refused(scope: Scope, status: int, why: str) -> Response:
     """A sentence: on a page of its own for who has followed a link, as JSON for a script."""
     if "text/html" in Headers(scope=scope).get("accept", ""):
         sentence = html.escape(why[0].upper() + why[1:] + ".")
-        page = (
-            '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-            f"<title>Holdfast</title><main><p>{sentence}</p></main></html>"
-        )
+        head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Holdfast</title>'
+        head += '<meta name="color-scheme" content="light dark">'
+        page = f'<!doctype html><html lang="en">{head}<main><p>{sentence}</p></main></html>'
         return HTMLResponse(page, status)
     content: dict[str, Any] = {"error": why}
     return JSONResponse(content, status)

@@ -16,9 +16,6 @@ CANDIDATES = 50_000
 LOOKED_AT, MOST_LOOKED_AT = 128, 512
 """Rows, or rows of the class that is sought, that are compared with each other one by one: so many at least, if there
 are, and at most, where a cell is crowded."""
-DIRECTIONS = 32
-"""Directions of the features in which they are compared: those in which the candidates are longest. All others would
-cost several times as much, most of it for reading them from memory."""
 PART = 8192
 
 
@@ -38,7 +35,7 @@ class Nearby:
 
     Parameters
     ----------
-    features: (N, d) of unit length.
+    features: (N, d) of about unit length, in few directions.
     candidates: (M,) rows that may be found.
     label: (N,) class of each row as a number from 0; None where there is none.
     """
@@ -47,10 +44,9 @@ class Nearby:
         source = np.random.default_rng(seed)
         chosen = np.sort(source.permutation(candidates)[:CANDIDATES])
         self._features: Array = features.numpy()
-        self._directions = _longest(self._features, chosen, DIRECTIONS)
         cells = max(1, round(len(chosen) ** 0.5))
-        points = self._along(chosen)
-        self._centres = self._along(source.permutation(chosen)[:cells])
+        points = self._features[chosen]
+        self._centres = self._features[source.permutation(chosen)[:cells]]
         cell = np.zeros(len(chosen), dtype=np.int64)
         for low in range(0, len(chosen), PART):
             cell[low : low + PART] = (points[low : low + PART] @ self._centres.T).argmax(1)
@@ -70,7 +66,7 @@ class Nearby:
         """
         if not len(self.rows):
             return [[] for _ in wanted]
-        point = self._features[row] @ self._directions
+        point = self._features[row]
         cells = np.argsort(-(self._centres @ point))
         spans = [self._spans(cells, each.label) for each in wanted]
         low, size = (np.concatenate(part) for part in zip(*spans, strict=True))
@@ -100,23 +96,3 @@ class Nearby:
         total = np.cumsum(size)
         enough = int(np.searchsorted(total, LOOKED_AT)) + 1
         return low[:enough], size[:enough] - np.maximum(total[:enough] - MOST_LOOKED_AT, 0)
-
-    def _along(self, rows: Array) -> Array:
-        """(M, k) features of some rows along the directions in which they are compared."""
-        found = np.empty((len(rows), self._directions.shape[1]), dtype=self._features.dtype)
-        for low in range(0, len(rows), PART):
-            found[low : low + PART] = self._features[rows[low : low + PART]] @ self._directions
-        return found
-
-
-def _longest(features: Array, rows: Array, most: int) -> Array:
-    """(d, k) the directions in which some rows are longest, at most so many."""
-    width = features.shape[1]
-    if width <= most:
-        return np.eye(width, dtype=features.dtype)
-    second = np.zeros((width, width))
-    for low in range(0, len(rows), PART):
-        some = features[rows[low : low + PART]].astype(np.float64)
-        second += some.T @ some
-    directions: Array = np.linalg.eigh(second).eigenvectors[:, -most:].astype(features.dtype)
-    return directions

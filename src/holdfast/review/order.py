@@ -6,14 +6,9 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 Array = NDArray[Any]
-
-REFERENCE = 256
-"""Random rows to which closeness is measured."""
 
 
 class Order(StrEnum):
@@ -30,14 +25,13 @@ class Order(StrEnum):
     that were reviewed before the run."""
 
 
-def ordered(order: Order, trust: Array, suspects: Array, crowd: Array, given: Array, unsettled: Array) -> Array:
+def ordered(order: Order, trust: Array, suspects: Array, given: Array, unsettled: Array) -> Array:
     """Rows in the order in which to ask about them.
 
     Parameters
     ----------
     trust, given: (N,) of all rows; the given label as a number.
     suspects: (M,) rows that are doubtful.
-    crowd: (M,) how crowded each of them stands.
     unsettled: rows that nobody had reviewed before the run.
     """
     if order is Order.sample:
@@ -47,36 +41,19 @@ def ordered(order: Order, trust: Array, suspects: Array, crowd: Array, given: Ar
     elif order is Order.by_class:
         key = np.lexsort((trust[suspects], given[suspects]))
     else:
-        key = np.argsort(-telling(trust[suspects], crowd), kind="stable")
+        key = np.argsort(-telling(trust[suspects]), kind="stable")
     rows: Array = suspects[key]
     return rows
 
 
-def crowding(features: Tensor, rows: Array, seed: int = 0) -> Array:
-    """(M,) how many others are near each of some rows, from 0 for the loneliest to 1.
+def telling(trust: Array) -> Array:
+    """(N,) how much an answer changes: most for labels as likely right as wrong.
 
-    It is the row's place by its summed likeness to the nearest of some random rows. Never all rows by all.
+    How many rows are near plays no part: where it did, answers went to a few classes, and a network trained with them
+    gained less (docs/loop.md).
 
-    Shape: features (N, d) of unit length, rows (M,) -> (M,).
-    """
-    chosen = torch.randperm(len(features), generator=torch.Generator().manual_seed(seed))[:REFERENCE]
-    near = max(1, len(chosen) // 20)
-    reference = features[chosen].T
-    parts = torch.from_numpy(rows).split(8192)
-    likeness = torch.cat([(features[part] @ reference).topk(near, dim=1).values.sum(1) for part in parts])
-    place = likeness.argsort(stable=True).argsort(stable=True)
-    crowd: Array = (place.double() / max(1, len(rows) - 1)).numpy()
-    return crowd
-
-
-def telling(trust: Array, crowd: Array) -> Array:
-    """(N,) how much an answer changes: most for labels as likely right as wrong; of these, with many others near.
-
-    A crowd decides between equals alone: where it counted for more, answers went to a few classes, and a network
-    trained with them gained less (benchmarks/review.py).
-
-    >>> telling(np.array([0.5, 0.01]), np.array([1.0, 1.0])).round(2).tolist()
+    >>> telling(np.array([0.5, 0.01])).round(2).tolist()
     [1.0, 0.04]
     """
     doubt: Array = 4 * trust * (1 - trust)
-    return doubt + 1e-6 * crowd
+    return doubt

@@ -22,7 +22,7 @@ from holdfast.review.agreement import Pace
 from holdfast.review.assign import Assignments
 from holdfast.review.calibrate import Tally
 from holdfast.review.groups import GRID, Grid, Kinds, class_kinds, number_kinds
-from holdfast.review.order import Order, crowding, ordered
+from holdfast.review.order import Order, ordered
 from holdfast.review.shown import Likely, Shown
 from holdfast.review.standing import Standing
 from holdfast.review.store import Answer, Label, Said, Store
@@ -81,7 +81,7 @@ class ReviewQueue:
     ----------
     table: ``Run.issue_table``, one line a row.
     classes: names, or None for a regression.
-    features: (N, d) by which neighbours are near; None: no neighbours, and doubt alone sets the order.
+    features: (N, d) by which neighbours are near; None: no neighbours.
     display: what there is to see of each row, or None.
     likely: ``Run.likely_classes``, or None.
     unseen: whether networks were asked that had not seen the labels.
@@ -100,9 +100,8 @@ class ReviewQueue:
         double: bool = False,
     ) -> None:
         # A doubtful label that stands has no suggestion yet; what else it could be is worth asking about.
-        table = table.assign(
-            **{name.replace("rival", "suggested"): table[name] for name in table.columns if name.startswith("rival")}
-        )
+        rivals = {name: name.replace("rival", "suggested") for name in table.columns if name.startswith("rival")}
+        table = table.drop(columns=list(rivals.values())).rename(columns=rivals)
         unit = None if features is None else torch.nn.functional.normalize(features.flatten(1).float(), dim=1)
         self.store = store
         self.double = double
@@ -110,9 +109,6 @@ class ReviewQueue:
         self.trust: Array = table["trust"].to_numpy(dtype=float)
         self.suspects: Array = np.flatnonzero(self.trust < DOUBTFUL)
         self._unsettled = np.flatnonzero(table["why"].to_numpy() != REVIEWED)
-        self._crowd = np.zeros(len(self.suspects))
-        if unit is not None and len(self.suspects):
-            self._crowd = crowding(unit, self.suspects)
         self._sort_by, self._kinds = self._labels()
         self.pace = Pace()
         self.standing = Standing(store, len(table), lambda row: self.shown.label(row, "given"), self.pace.hear)
@@ -162,7 +158,7 @@ class ReviewQueue:
     def ordered(self, order: Order) -> Array:
         """Rows in the order in which they are asked about."""
         if order not in self._orders:
-            self._orders[order] = ordered(order, self.trust, self.suspects, self._crowd, self._sort_by, self._unsettled)
+            self._orders[order] = ordered(order, self.trust, self.suspects, self._sort_by, self._unsettled)
         return self._orders[order]
 
     def next(self, reviewer: str, wanted: Filter, beyond: int | None = None, back: bool = False) -> int | None:

@@ -79,9 +79,9 @@ class Shown:
         self._neighbour = lru_cache(16 * KEPT)(self._as_neighbour)
 
     def codes(self, which: str) -> Array:
-        """(N,) the numbers of the given or suggested classes."""
-        # Numbers in place of names, which are slow to compare by the thousand.
-        return pd.Series(self.columns[which]).map(self._code).to_numpy(dtype=np.int64)
+        """(N,) the numbers of the given or suggested classes: names are slow to compare by the thousand."""
+        found: Array = pd.Index(self.classes or (), dtype=object).get_indexer(pd.Index(self.columns[which]))
+        return found
 
     def _kind(self) -> str:
         if self.display is None or not len(self.columns["trust"]):

@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
-from holdfast.version import __version__
 
 if TYPE_CHECKING:  # what type checkers and editors see; _HOMES says the same to Python, and a test compares them
     from holdfast import losses, methods, stop
@@ -27,6 +26,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; _HOMES says the same to
     from holdfast.run import Run, load
     from holdfast.session import Session
     from holdfast.stack import Stack
+    from holdfast.version import __version__
 
 __all__ = [
     "HoldfastError",
@@ -58,6 +58,7 @@ _HOMES = {
     "Run": "run",
     "Session": "session",
     "Stack": "stack",
+    "__version__": "version",
     "check": "audit.check",
     "clean": "clean.clean",
     "compare": "compare",

@@ -15,7 +15,6 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from holdfast.cli import mistakes
 from holdfast.cli import options as o
 from holdfast.errors import HoldfastError
-from holdfast.version import __version__
 
 FILES = {
     **{name: name for name in ("check", "fit", "compare", "noise", "predict", "methods", "select", "issues", "report",
@@ -81,6 +80,8 @@ app = typer.Typer(
 
 def _version(show: bool) -> None:
     if show:
+        from holdfast.version import __version__  # what tells it takes as long to load as the rest of Holdfast
+
         o.console.print(f"holdfast {__version__}")
         raise typer.Exit
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -67,6 +66,8 @@ def review(
 
     Example: [bold]holdfast review run/[/bold]
     """
+    import secrets
+
     from holdfast.review.links import KEY, Links
     from holdfast.review.store import REVIEWS, Store
     from holdfast.run import Run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class HoldfastError(ValueError):
@@ -16,6 +17,12 @@ class Diverged(HoldfastError):
 
 class Died(HoldfastError):
     """A process of a training in several ended before its time; the last checkpoint is kept."""
+
+
+def check_plain(path: Path) -> None:
+    """Refuse what is neither file nor folder: whoever opens a pipe waits for somebody, and a device may have no end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise HoldfastError(f"{path} is a pipe or a device and no file; save what comes out of it to a file first")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from holdfast import checkpoint
 from holdfast.config import RunConfig
-from holdfast.errors import HoldfastError, unreadable
+from holdfast.errors import HoldfastError, check_plain, unreadable
 from holdfast.files import read_tensors, write_tensors, write_text, written_aside
 from holdfast.kept import Kept, packed, unpacked
 from holdfast.nets.trees import BESIDE, trees_among
@@ -63,7 +63,10 @@ class RunFolder:
         return self.path / "checkpoint" / "last.safetensors"
 
     def config(self) -> RunConfig:
-        """What the run was made with."""
+        """What the run was made with. It is asked for before anything else of a run, so pipes are looked for here."""
+        for folder in (self.path, self.checkpoint.parent):
+            for entry in folder.iterdir() if folder.is_dir() else ():
+                check_plain(entry)
         try:
             text = (self.path / CONFIG).read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):

@@ -369,9 +369,9 @@ class Chaos:
             self.wrote[name] = sum(each.stat().st_size for each in files)
 
     @contextmanager
-    def place(self, at: Path | None = None) -> Iterator[Path]:
-        """A fresh copy of the data and the run."""
-        work = (at or self.folder) / "work"
+    def place(self) -> Iterator[Path]:
+        """A fresh copy of the data and the run, always at the same place: pages name the path of their data."""
+        work = self.folder / "disk" / "work"
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(self.clean, work)
         try:
@@ -390,7 +390,7 @@ class Chaos:
             with small_disk(self.folder / "disk") as disk:
                 if disk is None:
                     return ["skipped: no small disk can be mounted here"]
-                with self.place(disk) as work:
+                with self.place() as work:
                     full = shutil.disk_usage(disk).used + int(draw.random() * self.size(name))
                     subprocess.run(["mount", "-o", f"remount,size={full}", disk], check=True)
                     code, said = undisturbed(work, command.words.split())

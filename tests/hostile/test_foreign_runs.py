@@ -1,6 +1,7 @@
 """Somebody else's run folder: opening it runs nothing of theirs, and damage in it is a sentence."""
 
 import json
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -8,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
-from holdfast import HoldfastError, Run
+from holdfast import HoldfastError, Run, read
 from holdfast.cli import app
 from holdfast.encoders.named import encoder_named
 
@@ -196,3 +198,34 @@ def test_a_ledger_that_claims_to_be_huge_is_not_unpacked(run):
     np.savez_compressed(run / "ledger.npz", given=np.zeros(10**8, dtype=np.int64))
     with pytest.raises(HoldfastError, match=r"would unpack to 0\.8 GB"):
         Run.records(run)
+
+
+@pytest.mark.parametrize(
+    "name", ["run.json", "ledger.npz", "history.csv", "reviews.sqlite", "checkpoint/last.safetensors"]
+)
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(run, name):
+    """Whoever opens a pipe that nobody writes into waits forever."""
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    with pytest.raises(HoldfastError, match="is a pipe or a device and no file"):
+        Run.records(run).issues()
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.npz", "data"])
+def test_nor_is_a_pipe_that_a_run_names_as_its_data(run, name):
+    os.mkfifo(name)
+    source = json.loads((run / "run.json").read_text())["source"]
+    changed(run, source={**source, "path": str(Path(name).absolute())})
+    with pytest.raises(HoldfastError, match="is a pipe or a device and no file"):
+        Run.records(run).training_rows()
+
+
+def test_nor_is_a_pipe_among_pictures(tmp_path):
+    for label in "ab":
+        (tmp_path / label).mkdir()
+        for number in range(3):
+            Image.new("RGB", (8, 8)).save(tmp_path / label / f"{number}.png")
+    os.mkfifo(tmp_path / "a" / "9.png")
+    with pytest.raises(HoldfastError, match="no image of a known format"):
+        read(tmp_path)
+    assert len(read(tmp_path, skip_broken=True)[0]) == 6

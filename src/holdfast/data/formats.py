@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from holdfast.data.parquet_folder import parquet_files
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, check_plain
 
 
 class Kind(Enum):
@@ -198,6 +198,7 @@ def is_hugging_face(path: Path) -> bool:
 def opened(path: Path, found: FileFormat) -> Iterator[IO[bytes]]:
     """The bytes of a table, decompressed; damage that shows while they are read is an error in one sentence."""
     try:
+        check_plain(path)
         if found.compression is Compression.GZIP:
             with gzip.open(path) as file:
                 yield cast("IO[bytes]", file)

@@ -248,6 +248,8 @@ def trouble(error: Exception) -> str:
 
 def open_image(source: Path | bytes) -> Image.Image:
     file = io.BytesIO(source) if isinstance(source, bytes) else source
+    if isinstance(file, Path) and not file.is_file() and file.exists():
+        raise UnidentifiedImageError  # a pipe, which one would wait for, or a device
     return Image.open(file, formats=_FORMATS)
 
 

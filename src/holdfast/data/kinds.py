@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.data import celeba, cifar, coco, folders, mnist, pickles, shards, webvision
 from holdfast.data.formats import SUFFIXES, NoTable, detect, is_hugging_face
 from holdfast.data.parquet_folder import parquet_files
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, check_plain
 
 UNDERSTOOD = (
     "tables (.csv, .tsv, .xlsx, .json, .jsonl, .parquet, .feather, also as .gz, .bz2 or .zip; an SQLite database; a "
@@ -34,6 +34,7 @@ def kind_of(path: Path) -> str:
                 "shards": lambda folder: bool(shards.shards_of(folder)),
             }
             return next((kind for kind, found in known.items() if found(path)), "images")
+        check_plain(path)
         with path.open("rb"):
             pass
     except FileNotFoundError:

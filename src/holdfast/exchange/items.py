@@ -103,7 +103,8 @@ def take_in(run: Run, folder: Path, decided: Iterable[Decided]) -> int:
     """Keep decisions of a tool beside those of the review page; how many are new. What is there already is left."""
     table, classes = run.issue_table(), run.classes
     new = 0
-    with closing(Store(folder / REVIEWS, run.config.fingerprint)) as store:
+    with closing(Store(folder / REVIEWS, run.config.fingerprint)) as store, store.transaction():
+        # In one transaction: of two processes that take in the same file, the second finds all of it there.
         known = Decisions(store)
         for place, reviewer, label in decided:
             if not 0 <= place < len(table):

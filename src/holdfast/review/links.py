@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import HoldfastError
+from holdfast.review.log import TABLES
 from holdfast.review.store import Sign, Store, entry_text
 
 KEY = "reviews.key"
@@ -39,11 +40,7 @@ class Links:
     def __init__(self, store: Store, key: Path) -> None:
         self._store = store
         with store.transaction():
-            store.connection.execute(
-                "CREATE TABLE IF NOT EXISTS links (number TEXT PRIMARY KEY, reviewer TEXT NOT NULL, "
-                "digest TEXT NOT NULL UNIQUE, revoked INTEGER NOT NULL DEFAULT 0, "
-                "at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))"
-            )
+            store.connection.execute(f"CREATE TABLE IF NOT EXISTS links ({TABLES['links']})")
         self._key = _secret(key)
 
     @staticmethod

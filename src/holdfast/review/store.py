@@ -7,18 +7,17 @@ import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.errors import HoldfastError
+from holdfast.review.log import INDEXES, LATER, TABLES, check_ours, opened, opened_to_read, trouble
 
 REVIEWS = "reviews.sqlite"
 """The file of decisions in the folder of a run."""
-LATER = {"stroke": "TEXT", "link": "TEXT", "signature": "TEXT"}
-"""Columns that files of earlier versions lack."""
 
 Label = str | list[float]
 """A class name, or the values of a regression."""
@@ -75,46 +74,58 @@ class Store:
 
     Nothing is ever changed or removed: taking a decision back is an entry of its own. Decisions made with one key, such
     as those on a group of rows, are a stroke: on disk together or not at all, and taken back together.
+
+    Parameters
+    ----------
+    only_read: a connection to be read and not written.
     """
 
-    def __init__(self, path: Path, fingerprint: str) -> None:
+    def __init__(self, path: Path, fingerprint: str, only_read: sqlite3.Connection | None = None) -> None:
         self.path = path
         self._fingerprint = fingerprint
         self._inside = False
         self._unwritten: list[tuple[Any, ...]] = []
         try:
-            # Whoever uses a store uses it from one thread at a time, but not always from the one that opened it.
-            self.connection = sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False)
+            self.connection = opened(path) if only_read is None else only_read
+        except sqlite3.Error as error:
+            raise trouble(path, error) from None
+        try:
+            self._begin(only_read is not None)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            self.close()
+            raise trouble(path, error) from None
+        except HoldfastError:
+            self.close()
+            raise
+
+    def _begin(self, only_read: bool) -> None:
+        """Take the file for one of this run, or make it one."""
+        if not only_read:
+            check_ours(self.connection, self.path)
             # The log survives a killed process, and with full synchronisation a lost machine.
             self.connection.execute("PRAGMA journal_mode = WAL")
             self.connection.execute("PRAGMA synchronous = FULL")
             with self.transaction():
-                owner = self._prepare(fingerprint)
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise HoldfastError(f"{path} cannot be used for reviews ({error}); move it away to begin anew") from None
-        if owner != fingerprint:
-            raise HoldfastError(f"{path} holds reviews of other data; move it away to begin anew")
+                self._prepare()
+        # One that was killed before it had made its tables has left a file without any.
+        self._begun = "entries" in check_ours(self.connection, self.path)
+        owner = self.connection.execute("SELECT fingerprint FROM run").fetchone() if self._begun else None
+        if owner is not None and owner[0] != self._fingerprint:
+            raise HoldfastError(f"{self.path} holds reviews of other data; move it away to begin anew")
 
-    def _prepare(self, fingerprint: str) -> str:
-        """Make the tables, or bring those of an earlier version up to date; whose reviews these are."""
+    def _prepare(self) -> None:
+        """Make the tables, or bring those of an earlier version up to date."""
         execute = self.connection.execute
-        execute("CREATE TABLE IF NOT EXISTS run (fingerprint TEXT NOT NULL)")
-        execute(
-            "CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, "
-            "reviewer TEXT NOT NULL, verdict TEXT NOT NULL, label TEXT, undoes INTEGER, "
-            "at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))"
-        )
+        for name in ("run", "entries"):
+            execute(f"CREATE TABLE IF NOT EXISTS {name} ({TABLES[name]})")
         there = {line[1] for line in execute("PRAGMA table_info(entries)")}
         for name, kind in LATER.items():
             if name not in there:
                 execute(f"ALTER TABLE entries ADD COLUMN {name} {kind}")
-        execute("CREATE INDEX IF NOT EXISTS entries_of ON entries (reviewer, number)")
-        execute("CREATE INDEX IF NOT EXISTS entries_undone ON entries (undoes) WHERE undoes IS NOT NULL")
-        execute("CREATE INDEX IF NOT EXISTS entries_together ON entries (stroke) WHERE stroke IS NOT NULL")
-        owner = execute("SELECT fingerprint FROM run").fetchone()
-        if owner is None:
-            execute("INSERT INTO run VALUES (?)", (fingerprint,))
-        return fingerprint if owner is None else str(owner[0])
+        for name, what in INDEXES.items():
+            execute(f"CREATE INDEX IF NOT EXISTS {name} ON {what}")
+        if execute("SELECT fingerprint FROM run").fetchone() is None:
+            execute("INSERT INTO run VALUES (?)", (self._fingerprint,))
 
     def again(self) -> Store:
         """Another connection to the same file, for another thread."""
@@ -199,6 +210,8 @@ class Store:
 
     def since(self, number: int) -> Iterator[tuple[int, Decision | int]]:
         """Entries after a number, oldest first: a decision, or the number of one that was taken back."""
+        if not self._begun:
+            return
         lines = self.connection.execute(
             "SELECT number, row, reviewer, verdict, label, undoes, (julianday(at) - 2440587.5) * 86400.0 "
             "FROM entries WHERE number > ? ORDER BY number",
@@ -310,8 +323,8 @@ def is_open_dispute(settled: Settled | None) -> bool:
 
 def decisions_at(path: Path, fingerprint: str) -> Decisions:
     """The decisions of a file, read once."""
-    with closing(Store(path, fingerprint)) as store:
-        try:
-            return Decisions(store)
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the file opens, and a page of it is damaged
-            raise HoldfastError(f"{path} cannot be read ({error}); move it away to begin anew") from None
+    try:
+        with opened_to_read(path) as connection:
+            return Decisions(Store(path, fingerprint, connection))
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the file opens, and a page of it is damaged
+        raise trouble(path, error) from None

@@ -56,4 +56,5 @@ def longest(features: Tensor) -> Tensor:
     if width <= DIRECTIONS:
         return torch.eye(width)
     second = features.T.double() @ features.double()
-    return torch.linalg.eigh(second).eigenvectors[:, -DIRECTIONS:].float()
+    found: Tensor = torch.linalg.eigh(second).eigenvectors
+    return found[:, -DIRECTIONS:].float()

@@ -107,8 +107,10 @@ def rounded(probabilities: Probabilities) -> Probabilities:
     return probabilities.rounded() if isinstance(probabilities, Kept) else probabilities
 
 
-def mixed(first: Kept, second: Kept, share: float) -> Kept:
+def mixed(first: Probabilities, second: Probabilities, share: float) -> Probabilities:
     """A share of the second, and the rest of the first: all classes that either has, each in one place."""
+    if not (isinstance(first, Kept) and isinstance(second, Kept)):
+        return torch.lerp(written_out(first), written_out(second), share)
     values, beyond = [], []
     for part in torch.arange(len(first)).split(PIECE):
         one, other = first.take(part), second.take(part)
@@ -126,20 +128,21 @@ def latest(now: Probabilities, before: Probabilities, share: float) -> Probabili
     >>> latest(torch.tensor([[0.4, 0.6]]), torch.tensor([[0.6, 0.4]]), 0.5)
     tensor([[0.2000, 0.8000]])
     """
-    back = -share / (1 - share)
-    if isinstance(now, Kept) and isinstance(before, Kept):
-        whole = mixed(now, before, back)
-        value = whole.value.clamp_min(0)
-        return whole.with_values(value / value.sum(1, keepdim=True))
-    value = torch.lerp(written_out(now), written_out(before), back).clamp_min(0)
-    return value / value.sum(1, keepdim=True)
+    whole = mixed(now, before, -share / (1 - share))
+    value = (whole.value if isinstance(whole, Kept) else whole).clamp_min(0)
+    value = value / value.sum(1, keepdim=True)
+    return whole.with_values(value) if isinstance(whole, Kept) else value
 
 
-def with_class(probabilities: Kept, y: Tensor, rows: Tensor, share: float = 1.0) -> Kept:
+def with_class(probabilities: Probabilities, y: Tensor, rows: Tensor, share: float = 1.0) -> Probabilities:
     """In some rows (N,) a share for one class, which is among those that are kept, and the rest for what there was."""
-    own = probabilities.place_of(y).to(probabilities.value)
-    changed = torch.lerp(probabilities.value, own, share)
-    return probabilities.with_values(torch.where(rows[:, None], changed, probabilities.value))
+    value = probabilities.value if isinstance(probabilities, Kept) else probabilities
+    if isinstance(probabilities, Kept):
+        own = probabilities.place_of(y).to(value)
+    else:
+        own = torch.nn.functional.one_hot(y, value.shape[1]).to(value)
+    changed = torch.where(rows[:, None], torch.lerp(value, own, share), value)
+    return probabilities.with_values(changed) if isinstance(probabilities, Kept) else changed
 
 
 def together(parts: Sequence[Probabilities]) -> Probabilities:

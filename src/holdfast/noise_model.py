@@ -24,7 +24,7 @@ from holdfast.functional.posterior import (
 )
 from holdfast.functional.reduce import check_noise_rate
 from holdfast.functional.target_trust import target_trust
-from holdfast.kept import Kept, Probabilities, largest, mixed, with_class, written_out
+from holdfast.kept import Probabilities, largest, mixed, with_class, written_out
 from holdfast.task import Classification, Task
 from holdfast.types import Evidence
 
@@ -179,24 +179,20 @@ class LabelNoise(NoiseModel):
     def refined(
         self, evidence: Evidence, y: Tensor, certain: Tensor | None = None, own: Probabilities | None = None
     ) -> Probabilities:
-        """The posterior, and a part of what a network expects, which smooths the posterior's mistakes: else they are
-        memorised in a long training. That network is a held-out one, and later the one in training, which has seen
-        more rows. Where held-out networks were still learning when they had to end, they know less than the one that
-        trains on: the given labels keep a part, of which half is left once that one is heard, and it is heard first."""
+        """The posterior, and a part of what networks expect, which smooths the posterior's mistakes: else they are
+        memorised in a long training. Held-out networks and the one in training share that part, once this is heard.
+        Where held-out networks were still learning when they had to end, they know less than the one that trains on: it
+        is heard in their place, and the given labels keep a part, of which half is left then."""
         joined, opinion = evidence.joined, evidence.held_out
         unfinished = 0.0 if evidence.unfinished is None else float(evidence.unfinished)
         kept = float(np.interp(unfinished, STILL_LEARNING, (0.0, KEPT)))
-        if own is not None:
-            first, second = (opinion, own) if evidence.finished else (own, opinion)
-            joined, opinion, kept = self.join(first, second, None, y, certain), own, kept / 2
+        if own is not None and evidence.finished:
+            joined, opinion = self.join(opinion, own, None, y, certain), mixed(opinion, own, 0.5)
+        elif own is not None:
+            joined, opinion, kept = self.join(own, opinion, None, y, certain), own, kept / 2
         posterior = trust_in(joined.cpu(), y.cpu(), _cpu(certain)).posterior.to(opinion.device)
-        if isinstance(posterior, Kept) and isinstance(opinion, Kept):
-            target = with_class(mixed(posterior, opinion, OPINION), y, torch.ones_like(y).bool(), kept)
-            return target if certain is None else with_class(target, y, certain)
-        whole = torch.lerp(written_out(posterior), written_out(opinion), OPINION)
-        given = torch.nn.functional.one_hot(y, self.outputs).to(whole)
-        whole = torch.lerp(whole, given, kept)
-        return whole if certain is None else torch.where(certain[:, None], given, whole)
+        target = with_class(mixed(posterior, opinion, OPINION), y, torch.ones_like(y).bool(), kept)
+        return target if certain is None else with_class(target, y, certain)
 
     def still_learning(self, before: float, now: float, stability: float) -> bool:
         """While the share of labels it disagrees with falls fast, or most of its predictions change, a network learns

@@ -30,8 +30,8 @@ class SecondOpinion(Method):
     it becomes a posterior, ``p_ic`` in proportion to ``q'_ic T[c, y_i]`` (``functional/label_trust.py``). The network
     then trains on all rows towards ``3/4 p_i + 1/4 q_i``; up to half of the target is the given label where the folds
     had to end while they were still learning. From a third of the epochs on, and anew after every sixth, what the
-    network has expected in the last sixth is joined with the other opinions, and takes the place of ``q_i`` in that
-    target. For numbers ``q_i`` replaces targets that lie far from it.
+    network has expected in the last sixth is joined with the other opinions, and half of ``q_i`` in that target is its
+    own. For numbers ``q_i`` replaces targets that lie far from it.
 
     Where held-out given labels are predicted better with boosted trees, as for many tables, the trees of the folds join
     the network in what is predicted, with the share that predicts those labels best.

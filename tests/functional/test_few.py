@@ -162,8 +162,10 @@ def test_few_rows_are_counted_at_once_as_many_are_label_by_label(monkeypatch):
     evidence = torch.randn(300, 6, generator=source).softmax(1).double()
     y = torch.randint(6, (300,), generator=source)
     for weight in (None, torch.rand(300, generator=source).double()):
-        at_once = cells_of(evidence, y).fit(weight=weight)
+        cells = cells_of(evidence, y)
+        at_once = cells.fit(weight=weight)
+        likelihood = cells.likelihood(at_once)
         with monkeypatch.context() as patch:
             patch.setattr(flips, "AT_ONCE", 0)
-            by_label = cells_of(evidence, y).fit(weight=weight)
-        torch.testing.assert_close(at_once, by_label, rtol=0, atol=1e-12)
+            torch.testing.assert_close(at_once, cells.fit(weight=weight), rtol=0, atol=1e-12)
+            assert likelihood == pytest.approx(cells.likelihood(at_once), abs=1e-12)

@@ -23,7 +23,7 @@ function render(told) {
   }));
   const { estimate, low, high } = told.wrong.remaining;
   at("left-count").textContent = `about ${count(estimate)}`;
-  at("left-range").textContent = `between ${count(low)} and ${count(high)}, with a confidence of 95 %`;
+  at("left-range").textContent = `between ${count(low)} and ${count(high)}, with a confidence of 95\u00a0%`;
   const { before, after } = told.wrong;
   at("rates").replaceChildren(...(after ? [...rate("before any answer", before), ...rate("with all answers", after)] : rate("before any answer", before)));
   at("sampled").textContent = told.sample

@@ -145,15 +145,20 @@ def test_the_network_in_training_is_heard_too():
         assert stays[1] < stays[0] - 0.05
 
 
-def test_it_is_asked_four_times_and_only_where_there_is_time():
+def test_it_is_heard_four_times_and_only_where_there_is_time():
+    """Each time with what it has expected since the time before."""
+
     def asked(epochs):
-        rows, times = clusters(120), []
+        rows, times, seen = clusters(120), [], {}
 
         class Watched(SecondOpinion):
             def before_epoch(self, nets, data, epoch, epochs):
                 before = self._own
                 super().before_epoch(nets, data, epoch, epochs)
+                seen[epoch] = epoch * data.learning(data.evidence.held_out)
                 if self._own is not before:
+                    since = seen[epoch] - seen[epoch - epochs // 6]
+                    torch.testing.assert_close(self._own, since / since.sum(1, keepdim=True), rtol=0, atol=1e-5)
                     times.append(epoch)
 
         fit(rows, Watched(), small_net(), epochs=epochs, batch_size=60)

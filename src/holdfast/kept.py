@@ -120,6 +120,21 @@ def mixed(first: Kept, second: Kept, share: float) -> Kept:
     return Kept(value, torch.cat([first.number, second.number.to(first.number)], dim=1), first.classes)
 
 
+def latest(now: Probabilities, before: Probabilities, share: float) -> Probabilities:
+    """The mean over the last of some times, from the mean ``now`` over all of them and that over the share before.
+
+    >>> latest(torch.tensor([[0.4, 0.6]]), torch.tensor([[0.6, 0.4]]), 0.5)
+    tensor([[0.2000, 0.8000]])
+    """
+    back = -share / (1 - share)
+    if isinstance(now, Kept) and isinstance(before, Kept):
+        whole = mixed(now, before, back)
+        value = whole.value.clamp_min(0)
+        return whole.with_values(value / value.sum(1, keepdim=True))
+    value = torch.lerp(written_out(now), written_out(before), back).clamp_min(0)
+    return value / value.sum(1, keepdim=True)
+
+
 def with_class(probabilities: Kept, y: Tensor, rows: Tensor, share: float = 1.0) -> Kept:
     """In some rows (N,) a share for one class, which is among those that are kept, and the rest for what there was."""
     own = probabilities.place_of(y).to(probabilities.value)

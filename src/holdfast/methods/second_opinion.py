@@ -10,17 +10,15 @@ from torch import nn
 from holdfast.errors import HoldfastError
 from holdfast.feed import Feed
 from holdfast.functional.boosting import BOOSTING
-from holdfast.kept import Probabilities, packed, rounded, unpacked
+from holdfast.kept import Probabilities, latest, packed, rounded, unpacked
 from holdfast.method import Method
 from holdfast.nets.trees import FoldTrees, WithTrees
 from holdfast.noise_model import noise_model
 from holdfast.task import Classification, Representation, Task
 from holdfast.types import Nets, Plan
 
-ASKED = (1 / 3, 1 / 2, 2 / 3, 5 / 6)
-"""Parts of the epochs after which the network in training is asked too: what it has expected so far, on average."""
-LEAST_EPOCHS = 6
-"""Fewer are too few for that."""
+PARTS = 6
+"""Of the epochs: after each but the first and the last, what the network in training has expected in it is heard."""
 
 
 class SecondOpinion(Method):
@@ -31,9 +29,9 @@ class SecondOpinion(Method):
     i. Joined with what networks expected of a row while they learnt it, and by Bayes' rule with a transition matrix T,
     it becomes a posterior, ``p_ic`` in proportion to ``q'_ic T[c, y_i]`` (``functional/label_trust.py``). The network
     then trains on all rows towards ``3/4 p_i + 1/4 q_i``; up to half of the target is the given label where the folds
-    had to end while they were still learning. After a third of the epochs, and three times later, what the network has
-    expected so far, on average, is joined with the other opinions, and takes the place of ``q_i`` in that target. For
-    numbers ``q_i`` replaces targets that lie far from it.
+    had to end while they were still learning. From a third of the epochs on, and anew after every sixth, what the
+    network has expected in the last sixth is joined with the other opinions, and takes the place of ``q_i`` in that
+    target. For numbers ``q_i`` replaces targets that lie far from it.
 
     Where held-out given labels are predicted better with boosted trees, as for many tables, the trees of the folds join
     the network in what is predicted, with the share that predicts those labels best.
@@ -58,8 +56,10 @@ class SecondOpinion(Method):
 
     name = "second-opinion"
     uses_evidence = True
+    _mean: Probabilities | None = None
+    """What the network in training has expected of each row up to the end of a part of the epochs, on average."""
     _own: Probabilities | None = None
-    """What the network in training said of each row when it was asked last."""
+    """The same in that part alone, from the second on."""
     _target: Probabilities | None = None
     """What rows are trained towards; it follows from the evidence and from that."""
     _trees: FoldTrees | None
@@ -89,9 +89,13 @@ class SecondOpinion(Method):
 
     def before_epoch(self, nets: Nets, data: Feed, epoch: int, epochs: int) -> None:
         assert data.evidence is not None
-        asked = epochs >= LEAST_EPOCHS and epoch in {round(share * epochs) for share in ASKED}
-        if asked and data.learning is not None and isinstance(data.task, Classification):
-            self._own, self._target = rounded(data.learning(data.evidence.held_out).cpu()), None
+        ends = [round(part * epochs / PARTS) for part in range(1, PARTS)]
+        if epochs >= PARTS and epoch in ends and data.learning is not None and isinstance(data.task, Classification):
+            mean = rounded(data.learning(data.evidence.held_out).cpu())
+            if self._mean is not None:
+                share = ends[ends.index(epoch) - 1] / epoch
+                self._own, self._target = rounded(latest(mean, self._mean, share)), None
+            self._mean = mean
         if self._target is None:
             own = None if self._own is None else self._own.to(data.device)
             self._target = noise_model(data.task).refined(data.evidence, data.y, data.reviewed, own)
@@ -103,8 +107,9 @@ class SecondOpinion(Method):
         return nets[0] if self._trees is None else WithTrees(nets[0], self._trees)
 
     def get_extra_state(self) -> dict[str, torch.Tensor]:
-        return {} if self._own is None else packed({"own": self._own})
+        heard = {"mean": self._mean, "own": self._own}
+        return packed({name: each for name, each in heard.items() if each is not None})
 
     def set_extra_state(self, state: dict[str, torch.Tensor]) -> None:
-        self._own = unpacked(state, self.task.outputs)["own"] if state else None
-        self._target = None
+        heard = unpacked(state, self.task.outputs) if state else {}
+        self._mean, self._own, self._target = heard.get("mean"), heard.get("own"), None

@@ -322,7 +322,7 @@ def test_a_host_that_is_cut_off_ends_the_run_and_it_goes_on_to_the_same_weights(
         cut = time.monotonic()
         _, errors = end(processes[0])
         took = time.monotonic() - cut
-        end(processes[1])
+        end(processes[1], 120)
         done = epochs_done(outs[0])
         assert took < LONG  # gloo by itself would wait for half an hour
         assert "has lost another: it died, or its host cannot be reached" in errors

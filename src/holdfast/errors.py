@@ -22,7 +22,7 @@ class Died(HoldfastError):
 def check_plain(path: Path) -> None:
     """Refuse what is neither file nor folder: whoever opens a pipe waits for somebody, and a device may have no end."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise HoldfastError(f"{path} is a pipe or a device and no file; save what comes out of it to a file first")
+        raise HoldfastError(f"{path} is a pipe or a device; a file is needed here")
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from safetensors.torch import save as pack
 from torch import Tensor
 
 from holdfast.digits import number_in
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, check_plain
 
 NOTES = "holdfast"
 """Under what name notes and checksum stand in a file of tensors."""
@@ -36,6 +36,7 @@ MOST_PROCESSES = 1 << 31
 @contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
     """A temporary name beside ``path``, renamed to it once the block has ended well and the bytes are on disk."""
+    check_plain(path)  # the new file would take the place of a device, of which a machine has but one
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in left_beside(path, "part"):
         left.unlink(missing_ok=True)

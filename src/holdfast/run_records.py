@@ -76,6 +76,14 @@ def check_arrays(arrays: Mapping[str, Tensor], config: RunConfig, path: Path, ro
     for name in ("expected", "evidence"):
         if config.classes is not None and name in arrays and not _are_shares(arrays[name]):
             raise HoldfastError(f"{path} is damaged: {name!r} has values that are no probabilities; train again")
+    if config.classes is not None and "evidence" in arrays and not bool((arrays["evidence"].sum(1) > 0).all()):
+        raise HoldfastError(f"{path} is damaged: 'evidence' says nothing about some rows; train again")
+
+
+def check_alike(ledger: Mapping[str, Tensor], held_out: Mapping[str, Tensor], path: Path) -> None:
+    """Rows held out are judged beside the others, so that either all or none of them were shown to other networks."""
+    if ("evidence" in ledger) != ("evidence" in held_out):
+        raise HoldfastError(f"{path} is damaged: it has 'evidence' for some of the rows of the run alone; train again")
 
 
 def _are_shares(values: Tensor) -> bool:

@@ -215,7 +215,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="write inputs that fail into tests/hostile/kept")
     asked = parser.parse_args()
     os.environ |= {"HOLDFAST_MAX_MEMORY": str(GROWS // 2), "ARROW_DEFAULT_MEMORY_POOL": "system", "HF_HUB_OFFLINE": "1",
-                   "OMP_NUM_THREADS": "1"}  # fmt: skip
+                   "HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "OMP_NUM_THREADS": "1"}  # fmt: skip
     sys.path.insert(0, str(Path(__file__).parents[1]))
     began, count, spent = time.monotonic(), 0, Counter[str]()
     failures: list[Failure] = []

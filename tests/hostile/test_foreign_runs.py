@@ -193,6 +193,20 @@ def test_damaged_files_are_a_sentence(run, name, damage):
         assert done.exception is None or isinstance(done.exception, SystemExit | HoldfastError), repr(done.exception)
 
 
+@pytest.mark.parametrize("damage", ["gone", "nothing"])
+def test_opinions_that_are_there_for_some_rows_alone_are_a_sentence(run, damage):
+    with np.load(run / "ledger.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    assert (run / "held_out.safetensors").exists()
+    if damage == "gone":
+        del arrays["evidence"]
+    else:
+        arrays["evidence"][3] = 0
+    np.savez_compressed(run / "ledger.npz", **arrays)
+    with pytest.raises(HoldfastError, match="'evidence'"):
+        Run.records(run).issues()
+
+
 @pytest.mark.slow
 def test_a_ledger_that_claims_to_be_huge_is_not_unpacked(run):
     np.savez_compressed(run / "ledger.npz", given=np.zeros(10**8, dtype=np.int64))
@@ -207,7 +221,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(run, name):
     """Whoever opens a pipe that nobody writes into waits forever."""
     (run / name).unlink(missing_ok=True)
     os.mkfifo(run / name)
-    with pytest.raises(HoldfastError, match="is a pipe or a device and no file"):
+    with pytest.raises(HoldfastError, match="is a pipe or a device; a file is needed"):
         Run.records(run).issues()
 
 
@@ -216,7 +230,7 @@ def test_nor_is_a_pipe_that_a_run_names_as_its_data(run, name):
     os.mkfifo(name)
     source = json.loads((run / "run.json").read_text())["source"]
     changed(run, source={**source, "path": str(Path(name).absolute())})
-    with pytest.raises(HoldfastError, match="is a pipe or a device and no file"):
+    with pytest.raises(HoldfastError, match="is a pipe or a device; a file is needed"):
         Run.records(run).training_rows()
 
 

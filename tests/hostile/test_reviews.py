@@ -1,6 +1,7 @@
 """The file of decisions in somebody else's run, on a disk that cannot be written, and under two processes at once."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import threading
@@ -151,3 +152,27 @@ def test_of_a_file_with_a_mistake_nothing_is_taken_in(run):
     assert "Eve" not in {
         name for by in decisions_at(run / REVIEWS, made.config.fingerprint).by_row.values() for name in by
     }
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("x", "Eve", "keep", '"no"'),
+        (1.5, "Eve", "keep", '"no"'),
+        (-1, "Eve", "keep", '"no"'),
+        (10**15, "Eve", "keep", '"no"'),
+        (1, b"\xff", "keep", '"no"'),
+        (1, "Eve", "keep", '{"a": 1}'),
+        (1, "Eve", "keep", "[1, 2]"),
+        (1, "Eve", "keep", "[" * 5000),
+        (1, "Eve", b"keep", '"no"'),
+    ],
+)
+def test_entries_of_other_kinds_are_a_sentence(run, tmp_path, entry):
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / REVIEWS).unlink(missing_ok=True)
+    made = Run.records(tmp_path / "run")
+    with closing(Store(tmp_path / "run" / REVIEWS, made.config.fingerprint)) as store:
+        store.connection.execute("INSERT INTO entries (row, reviewer, verdict, label) VALUES (?, ?, ?, ?)", entry)
+    with pytest.raises(HoldfastError, match="move the file away to begin anew"):
+        made.issues()

@@ -104,6 +104,14 @@ def test_what_a_killed_process_has_left_beside_a_file_goes_with_the_next(tmp_pat
     assert other.exists(), "it is beside another file"
 
 
+def test_nothing_takes_the_place_of_a_pipe_or_a_device(tmp_path):
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(HoldfastError, match="a file is needed here"):
+        write_text(tmp_path / "a.csv", "whole")
+    assert (tmp_path / "a.csv").is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
 def test_temporary_folders_of_killed_processes_go(tmp_path, gone, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     dead, alive, foreign = (

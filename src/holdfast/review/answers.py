@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from holdfast.errors import HoldfastError
 from holdfast.review.store import REVIEWS, Label, Settled, decisions_at
 
 SAME = 1e-6
@@ -54,16 +55,27 @@ def answers_at(folder: Path | None, fingerprint: str, table: pd.DataFrame, class
     if path is None or not path.exists():
         return None
     decisions = decisions_at(path, fingerprint)
+    if (last := max(decisions.by_row, default=0)) >= len(table):
+        raise HoldfastError(f"{path} tells of row {last} of {len(table):,}; move the file away to begin anew")
     found = {row: decisions.settled(row) for row in sorted(decisions.by_row)}
     settled = {row: each for row, each in found.items() if each is not None}
     if not settled:
         return None
+    width = len(columns_of(table, "given"))
+    for row, each in settled.items():
+        if (each.label is not None and isinstance(each.label, str) != classes) or _width(each.label) not in (0, width):
+            raise HoldfastError(f"{path} has a label of another kind for row {row}; move the file away to begin anew")
     reviewed, wrong = np.zeros(len(table), dtype=bool), np.zeros(len(table), dtype=bool)
     reviewed[[row for row, each in settled.items() if each.label is not None]] = True
     answers = Answers(settled, reviewed, wrong)
     if len(answers.rows):
         wrong[answers.rows] = _differs(table, answers.rows, answers.labels(), classes)
     return answers
+
+
+def _width(label: Label | None) -> int:
+    """How many numbers a label has; 0 of a class."""
+    return len(label) if isinstance(label, list) else 0
 
 
 def columns_of(table: pd.DataFrame, which: str) -> list[str]:

@@ -224,11 +224,25 @@ class Store:
             try:
                 value = None if label is None else json.loads(label)
                 decision = Decision(entry, row, reviewer, Answer(verdict), value, at or 0.0)
-            except ValueError:
+                if not _is_sound(decision):
+                    raise ValueError
+            except (ValueError, TypeError, RecursionError):  # of a column of any kind, SQLite keeps any kind of value
                 raise HoldfastError(
                     f"entry {entry} of {self.path} is no decision; move the file away to begin anew"
                 ) from None
             yield entry, decision
+
+
+def _is_sound(decision: Decision) -> bool:
+    """Whether the parts of a decision are of the kinds that they should be."""
+    label = decision.label
+    numbers = isinstance(label, list) and all(isinstance(each, int | float) for each in label)
+    return (
+        isinstance(decision.row, int)
+        and decision.row >= 0
+        and isinstance(decision.reviewer, str)
+        and (label is None or isinstance(label, str) or numbers)
+    )
 
 
 def entry_text(reviewer: str, row: int, verdict: str, label: str | None, undoes: int | None) -> str:

@@ -138,10 +138,12 @@ CASES: dict[str, Case] = {
     ),
     "mnist_symmetric_50": Case(partial(images, name="mnist.npz", kind="symmetric", rate=0.5), quick=False, net="mlp"),
     "mnist_symmetric_80": Case(partial(images, name="mnist.npz", kind="symmetric", rate=0.8), quick=False, net="mlp"),
-    "mnist_asymmetric_40": Case(partial(images, name="mnist.npz", kind="asymmetric", rate=0.4), quick=False, net="mlp"),
+    "mnist_asymmetric_40": Case(
+        partial(images, name="mnist.npz", kind="asymmetric", rate=0.4), quick=False, net="mlp", chosen=True
+    ),
     "mnist_clean": Case(partial(images, name="mnist.npz", kind="symmetric", rate=0.0), quick=False, net="mlp"),
     "cifar10_symmetric_40": Case(
-        partial(images, name="cifar10_jpeg.npz", kind="symmetric", rate=0.4, count=10_000), quick=False
+        partial(images, name="cifar10_jpeg.npz", kind="symmetric", rate=0.4, count=10_000), quick=False, chosen=True
     ),
 }
 

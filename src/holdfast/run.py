@@ -30,7 +30,6 @@ from holdfast.nets.trees import as_they_were
 from holdfast.review.answers import Answers, answers_at
 from holdfast.review.calibrate import Wrong, calibrate
 from holdfast.run_folder import HeldOut, RunFolder
-from holdfast.run_records import check_alike
 from holdfast.saved_networks import rebuilt
 from holdfast.task import Task, task_of
 from holdfast.trusted import LINKS, Trusted, check_trusted
@@ -100,12 +99,10 @@ class Run:
         stored = RunFolder(Path(folder))
         config = stored.config()
         ledger, names, reviewers = stored.ledger()
-        held_out = stored.held_out()
-        if held_out is not None:
-            check_alike(ledger, held_out.arrays, stored.path)
         run = cls(
-            None, None, stored.history(), ledger, config, Path(folder), names, stored.stopped(), held_out, trust=trust
-        )
+            None, None, stored.history(), ledger, config, Path(folder), names, stored.stopped(),
+            stored.held_out(ledger), trust=trust,
+        )  # fmt: skip
         run.reviewers = reviewers
         return run
 

@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError, check_plain, unreadable
 from holdfast.files import read_tensors, write_tensors, write_text, written_aside
 from holdfast.kept import Kept, packed, unpacked
 from holdfast.nets.trees import BESIDE, trees_among
-from holdfast.run_records import check_arrays, read_history, read_ledger
+from holdfast.run_records import check_alike, check_arrays, read_history, read_ledger
 from holdfast.types import Evidence
 
 CONFIG = "run.json"
@@ -222,14 +222,15 @@ class RunFolder:
         check_arrays(arrays, config, path, config.rows)
         return arrays, _names(packed, config.rows, path), () if reviewers is None else _unpacked(reviewers)
 
-    def held_out(self) -> HeldOut | None:
-        """Test rows that are judged, where there are such."""
+    def held_out(self, ledger: Mapping[str, Tensor]) -> HeldOut | None:
+        """Test rows that are judged beside those of the ledger, where there are such."""
         if not (self.path / HELD_OUT).exists():
             return None
         path = self.path / HELD_OUT
         arrays, notes = read_tensors(path)
         packed = arrays.pop(NAMES, None)
         check_arrays(arrays, self.config(), path, None)
+        check_alike(ledger, arrays, path)
         if "fingerprint" not in notes:
             raise HoldfastError(f"{path} is damaged: it lacks a fingerprint; train again")
         return HeldOut(arrays, _names(packed, len(arrays["given"]), path), notes["fingerprint"])

@@ -148,6 +148,29 @@ CASES: dict[str, Case] = {
 }
 
 
+TITLES = {
+    "digits_40": "digits, 40 % flipped",
+    "adult_20": "adult, 20 % flipped",
+    "adult_one_sided_30": "adult, 30 % of the rarer class",
+    "amazon_20": "app reviews, 20 % flipped",
+    "news_people": "news, crowd workers",
+    "features_1_person": "CIFAR-10 features, one person",
+    "features_10_people": "CIFAR-10 features, worst of 10",
+    "features_30_people": "CIFAR-10 features, worst of 30",
+    "adult_clean": "adult, as published",
+    "diamonds_clean": "diamonds, as published",
+    "fashion_symmetric_20": "Fashion-MNIST, symmetric 20 %",
+    "fashion_symmetric_50": "Fashion-MNIST, symmetric 50 %",
+    "fashion_pairflip_40": "Fashion-MNIST, pairs 40 %",
+    "mnist_symmetric_50": "MNIST, symmetric 50 %",
+    "mnist_symmetric_80": "MNIST, symmetric 80 %",
+    "mnist_asymmetric_40": "MNIST, asymmetric 40 %",
+    "mnist_clean": "MNIST, as published",
+    "cifar10_symmetric_40": "CIFAR-10, symmetric 40 %",
+}
+"""What pictures call the cases."""
+
+
 class Trial(NamedTuple):
     """One training of one case."""
 
@@ -308,9 +331,7 @@ def picture(figures: dict[str, dict[str, Any]], path: Path) -> None:
     ):
         scores = pd.Series([figures[name].get(key) for name in names], dtype=float).fillna(0)
         right.barh(places + shift, scores, color=colour, height=0.38, label=label)
-    left.set(
-        yticks=places, yticklabels=[name.replace("_", " ") for name in names], xlabel="test accuracy (%), last epoch"
-    )
+    left.set(yticks=places, yticklabels=[TITLES[name] for name in names], xlabel="test accuracy (%), last epoch")
     right.set(xlabel="F1 of the flagged labels", xlim=(0, 1), ylim=(-0.7, len(names) - 0.3))
     for axis, columns in ((left, 2), (right, 1)):
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.07), ncols=columns, frameon=False)

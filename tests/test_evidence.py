@@ -168,6 +168,14 @@ def test_it_is_heard_four_times_and_only_where_there_is_time():
     assert asked(5) == []
 
 
+def test_it_can_train_on_other_rows_after():
+    method, rows = SecondOpinion(), clusters(200)
+    fit(clusters(120), method, small_net(), epochs=6, batch_size=60)
+    again = fit(rows, method, small_net(), epochs=6, batch_size=60)
+    assert len(again.ledger) == 200
+    assert len(method._own) == len(method._target) == 200
+
+
 def test_what_folds_learnt_late_does_not_depend_on_the_noise():
     late = []
     for noise in (0.0, 0.4):

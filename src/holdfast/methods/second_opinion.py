@@ -84,6 +84,7 @@ class SecondOpinion(Method):
                 "SecondOpinion needs the evidence of other networks; fit gathers it, and in a loop of your own set "
                 "feed.evidence to holdfast.evidence.cross_fit(...)"
             )
+        self._mean = self._own = self._target = None
         trees = data.evidence.trees
         self._trees = trees if isinstance(trees, FoldTrees) else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -105,6 +106,9 @@ def review(
                 page, log_level="warning", access_log=False, proxy_headers=False, server_header=False,
                 ssl_certfile=certificate, ssl_keyfile=key,
             )  # fmt: skip
+            # What is there now stays: looking through it for garbage again and again would hold up answers.
+            gc.collect()
+            gc.freeze()
             uvicorn.Server(settings).run([waiting])
 
 

@@ -78,8 +78,8 @@ def test_a_fault_would_be_found(page_of):
 def test_what_has_changed_is_told(page_of):
     """A screen reader hears of the next suspect from the one region that speaks."""
     page = page_of("notes")
+    until(page, lambda: "Given" in page.text_content("#said"))
     told = page.text_content("#said")
-    assert "Given" in told
     assert "trusted" in told
     page.keyboard.press("k")
     until(page, lambda: page.text_content("#said") != told)

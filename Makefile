@@ -87,7 +87,8 @@ chaos: install
 LOWEST_TORCH ?= torch==$(shell $(BIN)/python -c "from importlib.metadata import version; print(version('torch'))")
 test-lowest: install .venv-tools/ready
 	echo "$(LOWEST_TORCH)" > .venv-tools/torch.txt
-	.venv-tools/bin/uv pip compile --quiet pyproject.toml --extra review --extra excel --extra datasets --extra tensorboard --resolution lowest-direct \
+	.venv-tools/bin/uv pip compile --quiet pyproject.toml --extra review --extra excel --extra datasets \
+		--extra tensorboard --resolution lowest-direct \
 		--python-version 3.11 --no-build --override .venv-tools/torch.txt --no-header --no-annotate \
 		$(addprefix --find-links ,$(PIP_FIND_LINKS)) -o .venv-tools/lowest.txt
 	$(PYTHON) -m venv --clear .venv-lowest

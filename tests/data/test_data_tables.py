@@ -326,7 +326,7 @@ def test_labels_in_lists_and_files_without_bounds_are_named(tmp_path: Path) -> N
     contents = {
         '{"v": 1, "y": ["p"]}\n{"v": 2, "y": ["q"]}\n': "'y' holds lists or objects; labels are words or numbers",
         "[" * 100_000: "nested too deeply",
-        f'{{"v": {"9" * 400}, "y": "p"}}\n{{"v": 1, "y": "q"}}\n': "column 'v' holds numbers beyond all bounds|int too large",
+        f'{{"v": {"9" * 400}, "y": "p"}}\n{{"v": 1, "y": "q"}}\n': "numbers beyond all bounds|int too large",
         "[]": "holds no rows",
     }
     for content, message in contents.items():

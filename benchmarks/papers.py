@@ -337,6 +337,13 @@ def sane_lines(results: Path) -> Iterator[Line]:
             command = f"holdfast pretrain IMAGENET --image-size 224 --net resnet50-imagenet --method {NAMES[method]}"
             where = f"src/holdfast/contrastive/{name.replace('-', '_')}.py"
         yield Line(f"Table 2, {method}", "linear layer on ImageNet, top-1", where, command, ours, str(told), reduced)
+    for row in sane.TABLE2:
+        title = sane.ROWS[row][0]
+        ours = " / ".join(measured(results, "sane", column, 2, part="cifar", row=row) for column in ("knn", "linear"))
+        reduced = "CIFAR-10, 5,000 images, slim 4-layer network, 24 epochs"
+        beside = f"{(WEAK | OTHERS)[title]} on ImageNet, linear"
+        yield Line(f"Table 2, {title}, small", "its views: k-NN / linear", file, f"{file} --methods {row}",
+                   ours.replace(f"{NOT_RUN} / {NOT_RUN}", NOT_RUN), beside, reduced)  # fmt: skip
     yield Line(
         "Table 3, classification on VOC07", "transfer of SANE-Multi",
         "src/holdfast/contrastive/linear_svm.py: voc_precision",

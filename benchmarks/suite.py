@@ -51,11 +51,11 @@ Pair = tuple[Rows, Rows]
 """Training rows with the truth beside the given labels, and test rows with right labels."""
 
 
-def table(folder: Path, name: str, label: str, rate: float, smaller: bool = False) -> Pair:
+def table(folder: Path, name: str, label: str, rate: float, kind: str = "symmetric", smaller: bool = False) -> Pair:
     """A table whose labels are flipped; ``smaller`` flips those of the rarer class alone."""
     rows, test = Source.at(folder / name, "0.2", 0, label=label).load()
     assert test is not None
-    noisy = corrupted(rows, "symmetric", rate, 0) if rate else replace(rows, truth=rows.y)
+    noisy = corrupted(rows, kind, rate, 0) if rate else replace(rows, truth=rows.y)
     if smaller:
         rare = int(torch.bincount(rows.y).argmin())
         noisy = replace(noisy, y=torch.where(rows.y == rare, noisy.y, rows.y))
@@ -116,10 +116,15 @@ CASES: dict[str, Case] = {
     "digits_40": Case(digits, chosen=True),
     "adult_20": Case(partial(table, name="adult.csv.gz", label="income >50K", rate=0.2), chosen=True),
     "adult_one_sided_30": Case(partial(table, name="adult.csv.gz", label="income >50K", rate=0.3, smaller=True)),
+    "marital_20": Case(partial(table, name="adult.csv.gz", label="marital-status", rate=0.2), quick=False),
+    "cut_20": Case(partial(table, name="diamonds.csv.gz", label="cut", rate=0.2), quick=False),
+    "cut_pairs_30": Case(partial(table, name="diamonds.csv.gz", label="cut", rate=0.3, kind="pairflip"), quick=False),
+    "clarity_20": Case(partial(table, name="diamonds.csv.gz", label="clarity", rate=0.2), quick=False),
     "amazon_20": Case(
         partial(table, name="amazon_reviews.csv.gz", label="Positive", rate=0.2), quick=False, chosen=True
     ),
     "news_people": Case(news, chosen=True),
+    "news_pairs_20": Case(partial(table, name="ag_news_test.csv.gz", label="label", rate=0.2, kind="pairflip")),
     "features_1_person": Case(partial(people, worst_of=1), chosen=True),
     "features_10_people": Case(partial(people, worst_of=10), chosen=True),
     "features_30_people": Case(partial(people, worst_of=30), chosen=True),
@@ -152,8 +157,13 @@ TITLES = {
     "digits_40": "digits, 40 % flipped",
     "adult_20": "adult, 20 % flipped",
     "adult_one_sided_30": "adult, 30 % of the rarer class",
+    "marital_20": "adult, marital status, 20 %",
+    "cut_20": "diamonds, cut, 20 % flipped",
+    "cut_pairs_30": "diamonds, cut, pairs 30 %",
+    "clarity_20": "diamonds, clarity, 20 % flipped",
     "amazon_20": "app reviews, 20 % flipped",
     "news_people": "news, crowd workers",
+    "news_pairs_20": "news, right labels, pairs 20 %",
     "features_1_person": "CIFAR-10 features, one person",
     "features_10_people": "CIFAR-10 features, worst of 10",
     "features_30_people": "CIFAR-10 features, worst of 30",

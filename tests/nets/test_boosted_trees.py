@@ -149,6 +149,10 @@ def test_trees_that_cannot_be_read_are_named():
         ("feature", lambda part: part.float()),
         ("threshold", lambda part: part[:, :-1]),
         ("value", None),
+        ("code", None),
+        ("place", lambda part: part + 10_000),
+        ("place", lambda part: part.float()),
+        ("code", lambda part: part[:-1]),
     ],
 )
 def test_trees_of_a_damaged_file_are_refused(name, damaged):
@@ -165,11 +169,12 @@ def test_trees_that_lead_round_in_a_circle_end():
     state["trees.members.0.branches"] = state["trees.members.0.branches"].flip(2).roll(1, 1)
     trees = trees_among(state)
     assert trees is not None
-    assert trees(torch.randn(8, 3)).shape == (8, 2)
+    assert trees(torch.randn(8, 6)).shape == (8, 2)
 
 
 def saved_trees():
     x = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+    x = torch.cat([x, torch.eye(3)[torch.arange(200) % 3]], 1)
     trained = trees_of_folds(x, (x[:, 0] > 0).long(), torch.arange(200) % 4, 2)
     trees = ClassTrees([as_tensors(each) for each in trained], torch.tensor(0.5), torch.eye(2))
     return trees.state_dict(prefix="trees.")

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from holdfast.functional.boosting import BOOSTING, USUAL, Boosting
+from holdfast.functional.ordered import Ordered, one_hot_columns, ordered
 
 Array = NDArray[Any]
 
@@ -33,10 +34,14 @@ class TrainedTrees(NamedTuple):
     """Classes or targets in all."""
     library: Boosting = BOOSTING[USUAL]
     """What has trained them."""
+    columns: Ordered | None = None
+    """What they see of the inputs; None: all columns as they are."""
 
     def expected(self, x: Array) -> Tensor:
         """(B, outputs) probabilities, those of unknown classes zero, or values."""
         found = torch.zeros(len(x), self.outputs)
+        if self.columns is not None:
+            x = self.columns.of(torch.from_numpy(x)).numpy()
         if not self.models:
             found[:, self.known] = 1.0
         elif hasattr(self.models[0], "predict_proba"):
@@ -66,17 +71,24 @@ def trees_of_folds(
     """Boosted trees for each fold, trained on the rows of all others.
 
     They stop early, by the *given* labels of a tenth of their rows. Trees for numbers reduce the absolute error, so
-    that wrong targets hardly pull them.
+    that wrong targets hardly pull them. One-hot columns are put in order (``functional/ordered.py``), anew for each
+    fold, unless ``categorical`` marks columns that hold numbers of categories.
 
     Shape: x (N, d), y (N,) classes or (N, q) targets, fold (N,) numbers from 0, categorical (d,).
     """
-    inputs, given, part = x.cpu().float().numpy(), y.cpu().numpy(), fold.cpu().numpy()
+    inputs, given, part = x.cpu().float(), y.cpu(), fold.cpu()
     train = _trained_on_targets if y.is_floating_point() else _trained_on_classes
-    with threads_for(inputs):
-        return [
-            train(library, inputs[part != number], given[part != number], outputs, categorical)
-            for number in range(int(part.max()) + 1)
-        ]
+    runs = one_hot_columns(inputs) if categorical is None else []
+    found = []
+    for number in range(int(part.max()) + 1):
+        others = part != number
+        rows, labels = inputs[others], given[others]
+        columns = ordered(rows, labels, runs) if runs else None
+        seen = (rows if columns is None else columns.of(rows)).numpy()
+        with threads_for(seen):
+            trained = train(library, seen, labels.numpy(), outputs, categorical)
+        found.append(trained._replace(columns=columns))
+    return found
 
 
 def opinions_of(trees: Sequence[TrainedTrees], x: Tensor, fold: Tensor, further: Tensor | None = None) -> Tensor:

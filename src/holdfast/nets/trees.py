@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from holdfast.errors import HoldfastError
+from holdfast.functional.ordered import Ordered
 from holdfast.functional.trees import TrainedTrees
 from holdfast.nets.mean import all_of, weights_of_each
 
@@ -25,6 +26,8 @@ BESIDE = "trees."
 """What the names of the tensors of trees begin with, in a file that holds other tensors too."""
 PARTS = ("feature", "threshold", "gap_first", "branches", "value", "column", "baseline")
 """Tensors of the trees of a fold."""
+COLUMNS = Ordered._fields
+"""The same where they see some inputs as one column."""
 NETWORK = "net."
 """The same of the network that they join."""
 
@@ -42,6 +45,7 @@ class BoostedTrees(nn.Module):
     value: (T, n) of each leaf.
     column: (T,) the output to which each tree adds.
     baseline: (q,) outputs before any tree.
+    place, code: (d,) what trees see of the inputs (``functional.ordered``); none: all columns as they are.
 
     Shape: (B, d) -> (B, q).
     """
@@ -53,6 +57,8 @@ class BoostedTrees(nn.Module):
     value: Tensor
     column: Tensor
     baseline: Tensor
+    place: Tensor | None
+    code: Tensor | None
 
     def __init__(
         self,
@@ -63,17 +69,21 @@ class BoostedTrees(nn.Module):
         value: Tensor,
         column: Tensor,
         baseline: Tensor,
+        place: Tensor | None = None,
+        code: Tensor | None = None,
     ) -> None:
         super().__init__()
         for name, tensor in (
             ("feature", feature), ("threshold", threshold), ("gap_first", gap_first), ("branches", branches),
-            ("value", value), ("column", column), ("baseline", baseline),
+            ("value", value), ("column", column), ("baseline", baseline), ("place", place), ("code", code),
         ):  # fmt: skip
             self.register_buffer(name, tensor)
 
     def forward(self, x: Tensor) -> Tensor:
-        parts = x.to(self.threshold.dtype).split(max(1, AT_ONCE // max(1, len(self.column))))
-        return torch.cat([self._outputs(part) for part in parts])
+        seen = x.to(self.threshold.dtype)
+        if self.place is not None and self.code is not None:
+            seen = Ordered(self.place, self.code).of(seen)
+        return torch.cat([self._outputs(part) for part in seen.split(max(1, AT_ONCE // max(1, len(self.column))))])
 
     def _outputs(self, x: Tensor) -> Tensor:
         count, nodes = self.feature.shape
@@ -197,7 +207,8 @@ def trees_among(tensors: Mapping[str, Tensor]) -> FoldTrees | None:
     state = {name.removeprefix(BESIDE): value for name, value in tensors.items() if name.startswith(BESIDE)}
     members: list[BoostedTrees] = []
     while any(name.startswith(f"members.{len(members)}.") for name in state):
-        members.append(_member({name: state.get(f"members.{len(members)}.{name}") for name in PARTS}))
+        start = f"members.{len(members)}."
+        members.append(_member({name: state.get(start + name) for name in (*PARTS, *COLUMNS)}))
     if "correction" in state:
         return ClassTrees(members, state["share"], state["correction"])
     return NumberTrees(members, state["share"])
@@ -206,7 +217,7 @@ def trees_among(tensors: Mapping[str, Tensor]) -> FoldTrees | None:
 def _member(parts: Mapping[str, Tensor | None]) -> BoostedTrees:
     """The trees of one fold, from tensors of a file, which may be anybody's: nothing in them leads outside of them."""
     found = {name: part for name, part in parts.items() if part is not None}
-    if len(found) == len(PARTS):
+    if set(PARTS) <= set(found) and _sees(found.get("place"), found.get("code")):
         shape, outputs = found["feature"].shape, found["baseline"].shape
         whole = all(not found[name].is_floating_point() for name in ("feature", "branches", "column"))
         shapes = {
@@ -216,6 +227,14 @@ def _member(parts: Mapping[str, Tensor | None]) -> BoostedTrees:
         if whole and fits and _inside_of(found["branches"], shape[1]) and _inside_of(found["column"], outputs[0]):
             return BoostedTrees(**found)
     raise HoldfastError("the trees in the file of the model are damaged; train again")
+
+
+def _sees(place: Tensor | None, code: Tensor | None) -> bool:
+    """Whether columns can be made of inputs so, or are as they are."""
+    if place is None or code is None:
+        return place is code
+    one_each = place.dim() == 1 and place.shape == code.shape
+    return one_each and place.dtype == torch.int64 and _inside_of(place, len(place))
 
 
 def _inside_of(numbers: Tensor, end: int) -> bool:
@@ -246,10 +265,10 @@ def as_tensors(trained: TrainedTrees) -> BoostedTrees:
         columns = trained.known[number:] if len(trained.models) > 1 else trained.known[-len(start) :]
         baseline[columns[: len(start)]] = torch.from_numpy(start).float()
         trees += [_Tree(nodes, int(columns[k])) for each in rounds for k, nodes in enumerate(each)]
-    return _packed(trees, baseline)
+    return _packed(trees, baseline, trained.columns)
 
 
-def _packed(trees: Sequence[_Tree], baseline: Tensor) -> BoostedTrees:
+def _packed(trees: Sequence[_Tree], baseline: Tensor, columns: Ordered | None) -> BoostedTrees:
     count, most = len(trees), max((len(tree.nodes) for tree in trees), default=0)
     feature, branches = np.zeros((count, most), np.int64), np.zeros((count, most, 2), np.int64)
     threshold, value = np.zeros((count, most), np.float32), np.zeros((count, most), np.float32)
@@ -265,8 +284,9 @@ def _packed(trees: Sequence[_Tree], baseline: Tensor) -> BoostedTrees:
     column = np.array([tree.column for tree in trees], np.int64)
     tensor = torch.from_numpy
     return BoostedTrees(
-        tensor(feature), tensor(threshold), tensor(gap_first), tensor(branches), tensor(value), tensor(column), baseline
-    )
+        tensor(feature), tensor(threshold), tensor(gap_first), tensor(branches), tensor(value), tensor(column),
+        baseline, *(columns or (None, None)),
+    )  # fmt: skip
 
 
 def _rounded_down(threshold: NDArray[np.float64]) -> NDArray[np.float32]:

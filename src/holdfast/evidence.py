@@ -20,6 +20,7 @@ from holdfast.functional.few import Summed, few
 from holdfast.functional.held_out import LEAST, Array, held_out_loss, stratified_folds
 from holdfast.functional.label_trust import mean_of
 from holdfast.functional.neighbours import neighbour_votes
+from holdfast.functional.ordered import columns_seen
 from holdfast.functional.posterior import noise_removal
 from holdfast.functional.trees import opinions_of, trees_of_folds
 from holdfast.kept import Kept, Probabilities, largest, of_labels, rounded, together, written_out
@@ -36,7 +37,9 @@ FOLDS = 4
 PATIENCE = 2
 """Epochs without a better held-out loss after which all of them stop."""
 WIDE = 256
-"""Features times trees a round up to which boosted trees are asked too: they cost a fraction of a training then."""
+"""Columns times trees a round up to which boosted trees are asked too: they cost a fraction of a training then."""
+LOOK = 1000
+"""Rows that tell how many columns trees would see."""
 FEW = 40
 """Rows below which they are not: a leaf has at least 20."""
 SHARES = np.linspace(0, 1, 21)
@@ -63,9 +66,12 @@ def asks_trees(feed: Feed, library: str | None = None) -> bool:
     """Whether boosted trees are asked about these rows: of a library that is named, or because they cost little."""
     if len(feed) < FEW or not _has_features(feed):
         return False
-    features, outputs = next(feed.chunks(torch.arange(1)))[1].shape[1], feed.task.outputs
+    if library is not None:
+        return True
+    outputs = feed.task.outputs
     each_round = 1 if outputs == 2 and isinstance(feed.task, Classification) else outputs
-    return library is not None or features * each_round <= WIDE
+    some = torch.cat([x for _, x in feed.chunks(torch.arange(min(LOOK, len(feed))))])
+    return columns_seen(some.cpu().float()) * each_round <= WIDE
 
 
 def cross_fit(

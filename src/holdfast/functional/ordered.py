@@ -55,6 +55,11 @@ def one_hot_columns(x: Tensor) -> list[Tensor]:
     return [torch.tensor(run) for run in runs if len(run) >= FEWEST]
 
 
+def columns_seen(x: Tensor) -> int:
+    """How many columns there are with one in place of each run."""
+    return x.shape[1] - sum(len(run) - 1 for run in one_hot_columns(x))
+
+
 def ordered(x: Tensor, y: Tensor, runs: list[Tensor]) -> Ordered:
     """One column for each run, its categories in the order of the given labels of their rows.
 

@@ -95,7 +95,7 @@ def test_a_run_asks_those_that_are_named(name, tmp_path):
 
 def test_named_trees_are_asked_of_many_features_too(monkeypatch):
     x, y = table(2, 200)
-    wide = torch.cat([x, torch.zeros(200, 300)], 1)
+    wide = torch.cat([x, torch.full((200, 300), 0.5)], 1)
     how = {"epochs": 1, "device": "cpu", "net": "mlp"}
     rows = Rows(wide, y, ("a", "b"))
     assert not isinstance(fit(rows, SecondOpinion(), **how).net, WithTrees)

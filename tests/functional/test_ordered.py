@@ -8,6 +8,8 @@ from holdfast.functional.ordered import PRIOR, one_hot_columns, ordered
 from holdfast.functional.trees import tree_opinions, trees_of_folds
 from holdfast.nets.trees import as_tensors
 
+EVERY = torch.ones(1200, dtype=torch.bool)
+
 
 def table(n=1200):
     """Columns of six and four categories between numbers and a flag; the label hangs on every second of the six."""
@@ -31,7 +33,7 @@ def test_runs_of_one_hot_columns_are_found():
 
 def test_categories_are_in_the_order_of_their_labels():
     x, category, y = table()
-    columns = ordered(x, y, one_hot_columns(x))
+    columns = ordered(x, y, one_hot_columns(x), EVERY)
     usual = y.double().mean()
     shares = torch.stack([
         (y[category == k].double().sum() + PRIOR * usual) / ((category == k).sum() + PRIOR) for k in range(6)
@@ -88,7 +90,7 @@ def test_a_wrong_target_however_large_does_not_change_the_order():
     x, category, y = table()
     targets = (category.double() + 0.1 * y)[:, None].float()
     runs = one_hot_columns(x)
-    code = ordered(x, targets, runs).code
+    code = ordered(x, targets, runs, EVERY).code
     targets[0] = 1e9
-    assert torch.equal(ordered(x, targets, runs).code[1:7], code[1:7])
+    assert torch.equal(ordered(x, targets, runs, EVERY).code[1:7], code[1:7])
     assert code[1:7].tolist() in ([1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1])

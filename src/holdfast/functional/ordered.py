@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 FEWEST = 3
@@ -60,27 +61,27 @@ def columns_seen(x: Tensor) -> int:
     return x.shape[1] - sum(len(run) - 1 for run in one_hot_columns(x))
 
 
-def ordered(x: Tensor, y: Tensor, runs: list[Tensor]) -> Ordered:
+def ordered(x: Tensor, y: Tensor, runs: list[Tensor], among: Tensor) -> Ordered:
     """One column for each run, its categories in the order of the given labels of their rows.
 
-    Of several classes or targets it is the direction in which categories differ most.
+    Of several classes or targets it is the direction in which categories differ most. Of targets their ranks count: a
+    wrong one, however large, is no more than one row.
 
-    Shape: x (N, d), y (N,) classes or (N, q) targets.
+    Shape: x (N, d), y (N,) classes or (N, q) targets, among (N,) whether a label is looked at.
     """
-    given = _quantiles(y) if y.is_floating_point() else torch.nn.functional.one_hot(y).double()
-    usual = given.mean(0)
+    own = y[among]
+    labels = own.argsort(0).argsort(0).double() / len(own) if y.is_floating_point() else F.one_hot(own).double()
+    usual = labels.mean(0)
+    # The labels, and a one for each row, so that one product has the sums and the counts.
+    given = torch.zeros(len(y), labels.shape[1] + 1, dtype=torch.float64)
+    given[among] = F.pad(labels, (0, 1), value=1.0)
     place, code = torch.ones(x.shape[1], dtype=torch.long), torch.ones(x.shape[1])
     for run in runs:
-        pairs = list(zip(x[:, run].split(BLOCK), given.split(BLOCK), strict=True))
-        rows = torch.stack([part.sum(0) for part, _ in pairs]).sum(0).double()
-        sums = torch.stack([part.double().T @ own for part, own in pairs]).sum(0)
-        apart = (sums + PRIOR * usual) / (rows + PRIOR)[:, None] - usual
-        *_, directions = torch.linalg.svd(rows.sqrt()[:, None] * apart, full_matrices=False)
+        parts = zip(x[:, run].split(BLOCK), given.split(BLOCK), strict=True)
+        total = torch.stack([part.double().T @ looked for part, looked in parts]).sum(0)
+        sums, rows = total[:, :-1], total[:, -1:]
+        apart = (sums + PRIOR * usual) / (rows + PRIOR) - usual
+        *_, directions = torch.linalg.svd(rows.sqrt() * apart, full_matrices=False)
         code[run] = (apart @ directions[0]).argsort(stable=True).argsort().float() + 1
         place[run[1:]] = 0
     return Ordered(place.cumsum(0) - 1, code)
-
-
-def _quantiles(y: Tensor) -> Tensor:
-    """(N, q) the share of targets below each: a wrong one, however large, counts for no more than one row."""
-    return y.argsort(0).argsort(0).double() / len(y)

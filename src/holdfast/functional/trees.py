@@ -82,11 +82,10 @@ def trees_of_folds(
     found = []
     for number in range(int(part.max()) + 1):
         others = part != number
-        rows, labels = inputs[others], given[others]
-        columns = ordered(rows, labels, runs) if runs else None
-        seen = (rows if columns is None else columns.of(rows)).numpy()
+        columns = ordered(inputs, given, runs, others) if runs else None
+        seen = (inputs if columns is None else columns.of(inputs))[others].numpy()
         with threads_for(seen):
-            trained = train(library, seen, labels.numpy(), outputs, categorical)
+            trained = train(library, seen, given[others].numpy(), outputs, categorical)
         found.append(trained._replace(columns=columns))
     return found
 

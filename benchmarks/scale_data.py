@@ -87,8 +87,10 @@ def measured(kind: str, data: Path, on_disk: str, size: float, rows: int) -> dic
         data.with_suffix(".done").touch()
     cache = data.with_suffix(".cache")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HOLDFAST_CACHE": str(cache)}
-    if kind == "parquet" and on_disk == "1":
-        environment["HOLDFAST_MAX_MEMORY"] = f"{limit_mb(size)}M"
+    if kind == "parquet":
+        # In memory, what Holdfast expects to need at most, doubles and all, may be more than half of the machine.
+        allowed = limit_mb(size) if on_disk == "1" else psutil.virtual_memory().available * 9 // 10 // 2**20
+        environment["HOLDFAST_MAX_MEMORY"] = f"{allowed}M"
     command = [sys.executable, __file__, "--trial", kind, str(data), on_disk, str(rows)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
     most = Peak(process.pid)

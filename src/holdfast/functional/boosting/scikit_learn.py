@@ -24,13 +24,13 @@ class ScikitLearn(Boosting):
     name = "scikit-learn"
     module = "sklearn.ensemble"
 
-    def classes(self, x: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
+    def classes(self, x: Array, rows: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
         model = self.load().HistGradientBoostingClassifier(**_settings(stops, categorical))
-        return _fitted(model, x, y, stops, stratify=y)
+        return _fitted(model, x, rows, y, stops, stratify=y)
 
-    def numbers(self, x: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
+    def numbers(self, x: Array, rows: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
         made = self.load().HistGradientBoostingRegressor(loss="absolute_error", **_settings(stops, categorical))
-        return _fitted(made, x, y, stops, stratify=None)
+        return _fitted(made, x, rows, y, stops, stratify=None)
 
     def grown(self, model: Any) -> Grown:
         # Neither is part of its public interface: all that Holdfast knows of it is here.
@@ -54,24 +54,26 @@ class ScikitLearn(Boosting):
         return Grown(rounds, start)
 
 
-def _fitted(model: Any, x: Array, y: Array, stops: bool, stratify: Array | None) -> Any:
-    """The model that ``model.fit(x, y)`` makes, of a large table with little more memory than the table has: the rows
-    to stop by are drawn here as scikit-learn draws them, and doubles are mapped from a file, which it does not copy.
+def _fitted(model: Any, x: Array, rows: Array, y: Array, stops: bool, stratify: Array | None) -> Any:
+    """The model that ``model.fit(x[rows], y)`` makes, of a large table with little more memory than the table has.
+
+    The rows to stop by are drawn here as scikit-learn draws them, and doubles are mapped from a file: neither is copied.
     """
-    if 8 * x.size < LARGE or "X_val" not in inspect.signature(model.fit).parameters:  # scikit-learn before 1.7
-        return model.fit(x, y)
+    size = 8 * len(rows) * x.shape[1]
+    if size < LARGE or "X_val" not in inspect.signature(model.fit).parameters:  # scikit-learn before 1.7
+        return model.fit(x[rows], y)
     from sklearn.model_selection import train_test_split
 
-    rows, out = np.arange(len(y)), np.arange(0)
+    own, out = np.arange(len(y)), np.arange(0)
     if stops:
         seed = np.random.RandomState(model.random_state).randint(np.iinfo(np.uint32).max, dtype="u8")
         share = model.validation_fraction
-        rows, out = train_test_split(rows, test_size=share, stratify=stratify, random_state=seed)
+        own, out = train_test_split(own, test_size=share, stratify=stratify, random_state=seed)
     with temporary_folder() as folder:
-        if shutil.disk_usage(folder).free < 16 * x.size:
-            return model.fit(x, y)
-        further = {"X_val": _doubles(folder / "out", x, out), "y_val": y[out]} if stops else {}
-        return model.fit(_doubles(folder / "rows", x, rows), y[rows], **further)
+        if shutil.disk_usage(folder).free < 2 * size:
+            return model.fit(x[rows], y)
+        further = {"X_val": _doubles(folder / "out", x, rows[out]), "y_val": y[out]} if stops else {}
+        return model.fit(_doubles(folder / "own", x, rows[own]), y[own], **further)
 
 
 def _doubles(path: Path, x: Array, rows: Array) -> Array:

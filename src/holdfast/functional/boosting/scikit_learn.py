@@ -57,7 +57,7 @@ class ScikitLearn(Boosting):
 def _fitted(model: Any, x: Array, rows: Array, y: Array, stops: bool, stratify: Array | None) -> Any:
     """The model that ``model.fit(x[rows], y)`` makes, of a large table with little more memory than the table has.
 
-    The rows to stop by are drawn here as scikit-learn draws them, and doubles are mapped from a file: neither is copied.
+    The rows to stop by are drawn here as scikit-learn draws them, and doubles mapped from a file: neither is copied.
     """
     size = 8 * len(rows) * x.shape[1]
     if size < LARGE or "X_val" not in inspect.signature(model.fit).parameters:  # scikit-learn before 1.7

@@ -52,8 +52,10 @@ QUICK = {"issues_1m_1000": 100_000, "fit_1m": 200_000, "run_1000": 20_000}
 ROWS = {"fit_1m": 1_000_000, "run_1000": 200_000}
 TIMES, LONG = 3, 5.0
 """How often wrong labels are sought, unless it takes so many seconds."""
-SOME, WIDE = 100_000, 120
-"""Rows that are trained on with so many columns too."""
+SOME = 200_000
+WIDTHS = {"copies": (10, 100, 400), "copies_with_trees": (2, 150, 250)}
+"""Classes, and two numbers of columns with which so many rows are trained on. Boosted trees are asked where columns
+times classes are few."""
 BESIDE = {"scale_start": ("--no-ray",), "scale_data": ()}
 
 
@@ -198,20 +200,27 @@ def train(rows: int) -> dict[str, float]:
     return {
         "rows": rows,
         "us_per_row": round(1e6 * trained / rows, 1),
-        "copies": copies(),
+        **{name: copies(*widths) for name, widths in WIDTHS.items()},
         "issues_share": round(share, 3),
     }
 
 
-def copies() -> float:
-    """How many times the default training has features in memory: what it takes more of with more columns."""
-    held = []
-    for columns in (30, WIDE):
-        data = blobs(SOME, 10, columns)
-        with Peak() as peak:
-            fit(data, net="mlp", epochs=2, device="cpu")
-        held.append(peak.megabytes + data.x.nbytes / 2**20)  # type: ignore[union-attr]
-    return round((held[1] - held[0]) / (SOME * (WIDE - 30) * 4 / 2**20), 2)
+def held(classes: int, columns: int) -> dict[str, float]:
+    """Megabytes of the data and its default training."""
+    torch.set_num_threads(1)
+    fit(blobs(1_000, classes, columns), net="mlp", epochs=1, device="cpu")
+    with Peak() as peak:
+        fit(blobs(SOME, classes, columns), net="mlp", epochs=1, device="cpu")
+    return {"mb": peak.megabytes}
+
+
+def copies(classes: int, *columns: int) -> float:
+    """How many times the default training has features in memory: what it takes more of with more columns.
+
+    Each width has a process of its own, as one would find free what another has left behind.
+    """
+    narrow, wide = (in_process("held", str(classes), str(each))["mb"] for each in columns)
+    return round((wide - narrow) / (SOME * (columns[1] - columns[0]) * 4 / 2**20), 2)
 
 
 def many_classes(rows: int) -> dict[str, float]:
@@ -261,8 +270,12 @@ def in_process(*words: str) -> dict[str, Any]:
     return found
 
 
-TRIALS = {"find": lambda way, folder: find(way, Path(folder)), "train": lambda rows: train(int(rows)),
-          "many": lambda rows: many_classes(int(rows))}  # fmt: skip
+TRIALS = {
+    "find": lambda way, folder: find(way, Path(folder)),
+    "train": lambda rows: train(int(rows)),
+    "held": lambda classes, columns: held(int(classes), int(columns)),
+    "many": lambda rows: many_classes(int(rows)),
+}
 
 
 def main() -> None:

@@ -8,12 +8,14 @@ in a process of its own, which is watched four times a second: ``mb`` is the mos
 at one time which the system could not take back (RssAnon and RssShmem of /proc/PID/status: pages of mapped files are
 not counted). ``start_s`` is the processor time, workers included, from importing holdfast to the first step;
 ``wall_s`` the same by the clock. ``epoch_ratio`` is the processor time of an epoch over that of the same rows read into
-memory, in one run of this script; the ratio of the first epoch, which decodes images, stands beside it. With --quick
-an epoch trains on 10,000 of the images. The features of the Parquet folder are made once: ``once_s``.
+memory by a second process: both train by turns, a hundred batches each, so that whatever else the machine does slows
+both alike. The ratio of the first epoch, which decodes images, stands beside it. With --quick an epoch trains on 10,000
+of the images. The features of the Parquet folder are made once: ``once_s``.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -22,6 +24,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,15 +40,16 @@ COLUMNS, A_FILE = 250, 50_000
 """Columns of the Parquet folder, of random doubles that hardly pack, and rows in a file."""
 A_ROW = 8 * COLUMNS
 LIMIT_GB = 2.0
+TURN = 100
+"""Batches after which it is the other training's turn."""
 
 
 def main() -> None:
     parser = arguments(__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where the data is made")
     parser.add_argument("--gb", type=float, help="size of the Parquet folder")
-    parser.add_argument(
-        "--trial", nargs=4, metavar=("KIND", "DATA", "ON_DISK", "ROWS"), help="one training; for this script"
-    )
+    parser.add_argument("--trial", nargs=6, metavar=("KIND", "DATA", "ON_DISK", "ROWS", "READ", "WRITE"),
+                        help="one training; for this script")  # fmt: skip
     options = parser.parse_args()
     if options.trial:
         print(json.dumps(trial(*options.trial)))
@@ -56,20 +60,16 @@ def main() -> None:
     figures: dict[str, Any] = {}
     for kind, size in (("images", IMAGES / 1e6), ("parquet", gb)):
         data = shared / f"{kind}_{size:g}"
-        lines = {}
-        for on_disk in ("1", "0"):
-            rows = QUICK if options.quick and kind == "images" else 0
-            asked = {"kind": kind, "size": size, "on_disk": on_disk, "rows": rows}
-            lines[on_disk] = results.get(asked, partial(measured, kind, data, on_disk, size, rows))
-            print(json.dumps(lines[on_disk], default=str), flush=True)
-        lying, held = lines["1"], lines["0"]
-        ratio = lying["epoch_s"] / lying["epoch_rows"] / (held["epoch_s"] / held["epoch_rows"])
-        first = lying["first_epoch_s"] / lying["epoch_rows"] / (held["epoch_s"] / held["epoch_rows"])
+        rows = QUICK if options.quick and kind == "images" else 0
+        asked = {"kind": kind, "size": size, "rows": rows}
+        line = results.get(asked, partial(measured, kind, data, size, rows))
+        print(json.dumps(line, default=str), flush=True)
         figures[kind] = {
-            "start_s": lying["start_s"], "wall_s": lying["wall_s"], "mb": lying["mb"],
-            "epoch_ratio": round(float(ratio), 3), "first_epoch_ratio": round(float(first), 3),
+            "start_s": line["start_s"], "wall_s": line["wall_s"], "mb": line["mb"],
+            "epoch_ratio": round(float(line["epoch_s"] / line["memory_epoch_s"]), 3),
+            "first_epoch_ratio": round(float(line["first_epoch_s"] / line["memory_epoch_s"]), 3),
         }  # fmt: skip
-    figures["parquet"] |= {"gb": gb, "once_s": lines["1"]["once_s"], "limit_mb": limit_mb(gb)}
+    figures["parquet"] |= {"gb": gb, "once_s": line["once_s"], "limit_mb": limit_mb(gb)}
     shutil.rmtree(shared, ignore_errors=True)
     close(figures)
 
@@ -79,23 +79,42 @@ def limit_mb(gb: float) -> int:
     return round(1024 * LIMIT_GB * min(1.0, gb / 5))
 
 
-def measured(kind: str, data: Path, on_disk: str, size: float, rows: int) -> dict[str, Any]:
-    """One training in a process of its own, and the memory that it held."""
+def measured(kind: str, data: Path, size: float, rows: int) -> dict[str, Any]:
+    """Two trainings by turns, each in a process of its own: from disk, and from memory, which begins after the first
+    turn of the other. What they took, and the memory that they held."""
     if not data.with_suffix(".done").exists():
         shutil.rmtree(data, ignore_errors=True)
         {"images": make_images, "parquet": make_parquet}[kind](data, size)
         data.with_suffix(".done").touch()
-    cache = data.with_suffix(".cache")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HOLDFAST_CACHE": str(cache)}
-    if kind == "parquet" and on_disk == "1":
-        environment["HOLDFAST_MAX_MEMORY"] = f"{limit_mb(size)}M"
-    command = [sys.executable, __file__, "--trial", kind, str(data), on_disk, str(rows)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
-    most = Peak(process.pid)
-    out, _ = process.communicate()
-    if process.returncode:
-        raise SystemExit(f"the training on {kind} has failed")
-    return {**json.loads(out.splitlines()[-1]), "mb": most.end()}
+    (own, to_own), (other, to_other) = os.pipe(), os.pipe()
+    os.write(to_own, b"t")
+    trainings = [
+        started(kind, data, size, rows, "1", own, to_other),
+        started(kind, data, size, rows, "0", other, to_own),
+    ]
+    for end in (own, to_own, other, to_other):  # who has ended must not hold the other's open
+        os.close(end)
+    peaks = [Peak(process.pid) for process in trainings]
+    found = []
+    for process, peak in zip(trainings, peaks, strict=True):
+        out, _ = process.communicate()
+        if process.returncode:
+            raise SystemExit(f"the training on {kind} has failed")
+        found.append({**json.loads(out.splitlines()[-1]), "mb": peak.end()})
+    return found[0] | {f"memory_{key}": found[1][key] for key in ("start_s", "epoch_s", "mb")}
+
+
+def started(
+    kind: str, data: Path, size: float, rows: int, on_disk: str, read: int, write: int
+) -> subprocess.Popen[str]:
+    """A training whose turn it is when a byte can be read, and which writes one when its turn is over."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HOLDFAST_CACHE": str(data.with_suffix(".cache"))}
+    if kind == "parquet":
+        # In memory, what Holdfast expects to need at most, doubles and all, may be more than half of the machine.
+        allowed = limit_mb(size) if on_disk == "1" else psutil.virtual_memory().available * 9 // 10 // 2**20
+        environment["HOLDFAST_MAX_MEMORY"] = f"{allowed}M"
+    command = [sys.executable, __file__, "--trial", kind, str(data), on_disk, str(rows), str(read), str(write)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True, pass_fds=(read, write))
 
 
 class Peak:
@@ -129,8 +148,9 @@ def held_kb(pid: int) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon", "RssShmem")))
 
 
-def trial(kind: str, data: str, on_disk: str, a_plan: str) -> dict[str, Any]:
-    """Read, then train for two epochs; times of both."""
+def trial(kind: str, data: str, on_disk: str, a_plan: str, read: str, write: str) -> dict[str, Any]:
+    """Read, then train for three epochs, where it is this process's turn; times of both."""
+    os.read(int(read), 1)
     import torch
 
     from holdfast import Method, fit
@@ -150,6 +170,7 @@ def trial(kind: str, data: str, on_disk: str, a_plan: str) -> dict[str, Any]:
     if lying and isinstance(rows.x, torch.Tensor):
         raise SystemExit(f"{data} was read into memory")
     first: list[float] = []
+    steps = itertools.count(1)
 
     class First(Method):
         def plan(self, nets: Any, feed: Any) -> Plan | None:
@@ -159,6 +180,10 @@ def trial(kind: str, data: str, on_disk: str, a_plan: str) -> dict[str, Any]:
             step = super().loss(nets, batch)
             if not first:
                 first.extend((spent() - began, time.perf_counter() - wall))
+            if next(steps) % TURN == 0:
+                with suppress(BrokenPipeError):  # the other has ended
+                    os.write(int(write), b"t")
+                os.read(int(read), 1)
             return step
 
     workers = 1 if kind == "images" and lying else 0

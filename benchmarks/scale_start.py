@@ -58,6 +58,8 @@ def on_ray() -> dict[str, Any]:
     """The same jobs by one worker and by two; Ray is up before the clock runs."""
     import ray
 
+    # Ray's workers step behind every other process unless told not to.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     rows = torch.randn(2000, 500, generator=torch.Generator().manual_seed(0))
     jobs = {str(seed): partial(work, rows, seed) for seed in range(JOBS)}
     here, expected = timed(Local(), jobs)

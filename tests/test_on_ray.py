@@ -1,7 +1,9 @@
-"""Jobs on Ray: real workers and a real kill."""
+"""Jobs on Ray: real workers, a real kill, and a node that really leaves the cluster."""
 
 import os
 import signal
+import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -38,16 +40,30 @@ def equal_rank():
     patch.undo()
 
 
+NODE = {"num_cpus": 2, "object_store_memory": 128 * 2**20}
+
+
 @pytest.fixture(scope="module")
-def two_workers(equal_rank):
+def cluster(equal_rank):
+    from ray.cluster_utils import Cluster
+
+    made = Cluster()
     try:
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=128 * 2**20)
+        made.add_node(**NODE, include_dashboard=False)
+        ray.init(made.address, log_to_driver=False)
+        yield made
     except Exception as error:
         if "timed out during startup" not in str(error):
             raise
         pytest.skip("Ray does not start within its 30 seconds on a machine as busy as this one")
-    yield OnRay(workers=2)
-    ray.shutdown()
+    finally:
+        ray.shutdown()
+        made.shutdown()
+
+
+@pytest.fixture(scope="module")
+def two_workers(cluster):
+    return OnRay(workers=2)
 
 
 def summed(table, k):
@@ -63,6 +79,22 @@ def killed_at_first(path, what):
         path.write_text(str(os.getpid()))
         os.kill(os.getpid(), signal.SIGKILL)
     return what
+
+
+def endless_elsewhere(begun, lasting, table, k):
+    """On all nodes but one the job never ends, and says by a file that it has begun; on that one it waits for two."""
+    node = ray.get_runtime_context().get_node_id()
+    if node != lasting:
+        (begun / f"{k}-{node}").touch()
+        time.sleep(600)
+    _wait_for_two(begun)
+    return table * k
+
+
+def _wait_for_two(begun, seconds=120):
+    end = time.monotonic() + seconds
+    while len(list(begun.iterdir())) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def full():
@@ -88,6 +120,24 @@ def test_failures_are_sentences_and_leave_the_others_alone(two_workers, tmp_path
     assert found["full"].why.startswith("the disk is full")
     assert found["killed"] == 3, "a worker that was killed is not replaced"
     assert int((tmp_path / "killed").read_text()) != os.getpid()
+
+
+def test_jobs_of_a_node_that_leaves_run_on_another(cluster, two_workers, tmp_path):
+    lasting, second = ray.get_runtime_context().get_node_id(), cluster.add_node(**NODE)
+    cluster.wait_for_nodes()
+
+    def leave():
+        _wait_for_two(tmp_path)
+        cluster.remove_node(second, allow_graceful=False)
+
+    leaving = threading.Thread(target=leave)
+    leaving.start()
+    table = torch.randn(100_000, generator=torch.Generator().manual_seed(0))
+    found = two_workers.run((str(k), partial(endless_elsewhere, tmp_path, lasting, table, k)) for k in range(10))
+    leaving.join()
+    assert list(found) == [str(k) for k in range(10)]
+    assert all(torch.equal(found[str(k)], table * k) for k in range(10))
+    assert {path.name.split("-")[1] for path in tmp_path.iterdir()} == {second.node_id}
 
 
 def test_a_comparison_is_that_of_this_process(two_workers):

@@ -6,7 +6,7 @@ import torch
 
 from holdfast import Rows, fit
 from holdfast.errors import HoldfastError
-from holdfast.functional.boosting import BOOSTING, USUAL
+from holdfast.functional.boosting import BOOSTING, USUAL, scikit_learn
 from holdfast.functional.trees import opinions_of, trees_of_folds
 from holdfast.methods import SecondOpinion
 from holdfast.nets import WithTrees
@@ -118,3 +118,26 @@ def test_categories_are_refused_where_they_would_be_read_as_numbers():
     x, y = table(2, 100)
     with pytest.raises(HoldfastError, match="gets categories as numbers"):
         trees_of_folds(x, y, torch.arange(100) % 2, 2, np.array([True] + [False] * 4), BOOSTING["lightgbm"])
+
+
+@pytest.mark.parametrize("stops", [True, False])
+@pytest.mark.parametrize("classes", [2, 3, 0])
+def test_doubles_of_a_large_table_lie_in_a_file_and_give_the_same_trees(monkeypatch, classes, stops):
+    source, written = np.random.default_rng(classes), []
+    x = source.normal(size=(2_000, 6)).astype("float32")
+    x[source.random(x.shape) < 0.02] = np.nan
+    value = np.nan_to_num(x[:, 0]) * 2 + source.normal(size=len(x))
+    y = np.digitize(value, [-1, 1][: classes - 1]) if classes else value
+    rows = np.flatnonzero(source.random(len(x)) < 0.8)
+    train = BOOSTING[USUAL].classes if classes else BOOSTING[USUAL].numbers
+    here = train(x, rows, y[rows], stops, None, 1)
+    doubles = scikit_learn._doubles
+    monkeypatch.setattr(scikit_learn, "LARGE", 1)
+    monkeypatch.setattr(scikit_learn, "_doubles", lambda path, *rest: written.append(path) or doubles(path, *rest))
+    there = train(x, rows, y[rows], stops, None, 1)
+    predicted = [each.predict_proba(x) if classes else each.predict(x) for each in (here, there)]
+    assert predicted[0].tobytes() == predicted[1].tobytes()
+    assert here.n_iter_ == there.n_iter_
+    assert (here.n_iter_ < 50) == stops
+    assert len(written) == 1 + stops
+    assert not any(path.exists() for path in written)

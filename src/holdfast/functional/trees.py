@@ -53,11 +53,11 @@ class TrainedTrees(NamedTuple):
 
 def threads_for(inputs: Array) -> threadpool_limits:
     """As many threads of scikit-learn's trees as PyTorch has, or one where there is little to share."""
-    return threadpool_limits(_threads(inputs))
+    return threadpool_limits(_threads(inputs.size))
 
 
-def _threads(inputs: Array) -> int:
-    return 1 if inputs.size <= FEW else torch.get_num_threads()
+def _threads(numbers: int) -> int:
+    return 1 if numbers <= FEW else torch.get_num_threads()
 
 
 def trees_of_folds(
@@ -83,9 +83,9 @@ def trees_of_folds(
     for number in range(int(part.max()) + 1):
         others = part != number
         columns = ordered(inputs, given, runs, others) if runs else None
-        seen = (inputs if columns is None else columns.of(inputs))[others].numpy()
+        seen = (inputs if columns is None else columns.of(inputs)).numpy()
         with threads_for(seen):
-            trained = train(library, seen, given[others].numpy(), outputs, categorical)
+            trained = train(library, seen, others.nonzero()[:, 0].numpy(), given.numpy(), outputs, categorical)
         found.append(trained._replace(columns=columns))
     return found
 
@@ -125,15 +125,21 @@ def tree_opinions(
     return opinions_of(trees_of_folds(x, y, fold, classes, categorical), x, fold, further)
 
 
-def _trained_on_classes(library: Boosting, x: Array, y: Array, classes: int, categorical: Array | None) -> TrainedTrees:
-    found, own, counts = np.unique(y, return_inverse=True, return_counts=True)
+def _trained_on_classes(
+    library: Boosting, x: Array, rows: Array, y: Array, classes: int, categorical: Array | None
+) -> TrainedTrees:
+    found, own, counts = np.unique(y[rows], return_inverse=True, return_counts=True)
     known = torch.from_numpy(found)
     if len(known) == 1:
         return TrainedTrees((), known, classes, library)
-    made = library.classes(x, own, bool(counts.min() >= SCARCE), categorical, _threads(x))
+    threads = _threads(len(rows) * x.shape[1])
+    made = library.classes(x, rows, own, bool(counts.min() >= SCARCE), categorical, threads)
     return TrainedTrees((made,), known, classes, library)
 
 
-def _trained_on_targets(library: Boosting, x: Array, y: Array, targets: int, categorical: Array | None) -> TrainedTrees:
-    made = [library.numbers(x, values, len(y) >= SCARCE, categorical, _threads(x)) for values in y.T]
+def _trained_on_targets(
+    library: Boosting, x: Array, rows: Array, y: Array, targets: int, categorical: Array | None
+) -> TrainedTrees:
+    threads, stops = _threads(len(rows) * x.shape[1]), len(rows) >= SCARCE
+    made = [library.numbers(x, rows, values, stops, categorical, threads) for values in y[rows].T]
     return TrainedTrees(tuple(made), torch.arange(targets), targets, library)

@@ -51,11 +51,12 @@ class Boosting(ABC):
     module: ClassVar[str]
 
     @abstractmethod
-    def classes(self, x: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
-        """A trained model with ``predict_proba``, of classes numbered from 0 without gaps; x (N, d), y (N,)."""
+    def classes(self, x: Array, rows: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
+        """A trained model with ``predict_proba``, of classes numbered from 0 without gaps: x (N, d), of which the rows
+        (K,) are trained on, with the labels y (K,)."""
 
     @abstractmethod
-    def numbers(self, x: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
+    def numbers(self, x: Array, rows: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
         """A trained model with ``predict`` of one target, which wrong ones hardly pull: of the absolute error."""
 
     @abstractmethod

@@ -25,13 +25,13 @@ class CatBoost(Boosting):
     name = "catboost"
     module = "catboost"
 
-    def classes(self, x: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
+    def classes(self, x: Array, rows: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
         self.no_categories(categorical)
-        return _fitted(self.load().CatBoostClassifier(**_settings(threads)), x, y, stops)
+        return _fitted(self.load().CatBoostClassifier(**_settings(threads)), x[rows], y, stops)
 
-    def numbers(self, x: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
+    def numbers(self, x: Array, rows: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
         self.no_categories(categorical)
-        return _fitted(self.load().CatBoostRegressor(loss_function="MAE", **_settings(threads)), x, y, stops)
+        return _fitted(self.load().CatBoostRegressor(loss_function="MAE", **_settings(threads)), x[rows], y, stops)
 
     def grown(self, model: Any) -> Grown:
         with tempfile.TemporaryDirectory() as folder:

@@ -30,13 +30,15 @@ class LightGBM(Boosting):
     name = "lightgbm"
     module = "lightgbm"
 
-    def classes(self, x: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
+    def classes(self, x: Array, rows: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
         self.no_categories(categorical)
-        return self._fitted(self.load().LGBMClassifier(**_settings(threads)), x, y, stops)
+        return self._fitted(self.load().LGBMClassifier(**_settings(threads)), x[rows], y, stops)
 
-    def numbers(self, x: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
+    def numbers(self, x: Array, rows: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
         self.no_categories(categorical)
-        return self._fitted(self.load().LGBMRegressor(objective="regression_l1", **_settings(threads)), x, y, stops)
+        return self._fitted(
+            self.load().LGBMRegressor(objective="regression_l1", **_settings(threads)), x[rows], y, stops
+        )
 
     def _fitted(self, model: Any, x: Array, y: Array, stops: bool) -> Any:
         out = withheld(y, stops)

@@ -30,14 +30,14 @@ class XGBoost(Boosting):
     name = "xgboost"
     module = "xgboost"
 
-    def classes(self, x: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
+    def classes(self, x: Array, rows: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
         self.no_categories(categorical)
-        return _fitted(self.load().XGBClassifier(**_settings(stops, threads)), x, y, stops)
+        return _fitted(self.load().XGBClassifier(**_settings(stops, threads)), x[rows], y, stops)
 
-    def numbers(self, x: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
+    def numbers(self, x: Array, rows: Array, y: Array, stops: bool, categorical: Array | None, threads: int) -> Any:
         self.no_categories(categorical)
         made = self.load().XGBRegressor(objective="reg:absoluteerror", **_settings(stops, threads))
-        return _fitted(made, x, y, stops)
+        return _fitted(made, x[rows], y, stops)
 
     def grown(self, model: Any) -> Grown:
         booster = model.get_booster()

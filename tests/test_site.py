@@ -1,4 +1,4 @@
-"""What `make docs` will need: pages that are in the menu exist, and the guides are in it."""
+"""What `make docs` will need: pages that are in the menu exist, the guides are in it, diagrams are as drawn."""
 
 import runpy
 from pathlib import Path

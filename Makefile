@@ -1,7 +1,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: help install demo test test-slow test-extras lint types unit docs guides bench fuzz chaos test-lowest audit clean
+.PHONY: help install demo test test-slow test-extras lint types unit docs guides pictures bench fuzz chaos test-lowest audit clean
 
 INPUTS ?= 1000000
 SEED ?= 1
@@ -12,6 +12,7 @@ help:
 	@echo "make test    lint, types and the tests, in under ten minutes; make test-slow has the slow ones"
 	@echo "make docs    the site, into build/site/html"
 	@echo "make guides  run the guides and write what they print into them"
+	@echo "make pictures  draw the diagrams of docs/, and photograph runs and pages anew (needs Chromium)"
 	@echo "make test-extras  the wheel and each extra alone, in environments of their own"
 	@echo "make bench   the quick benchmarks (HOLDFAST_DATA names the folder with the data)"
 	@echo "make fuzz    wrong inputs through every door (INPUTS, SEED); what fails is kept for the tests"
@@ -62,6 +63,10 @@ docs: .venv/docs-ready
 
 guides: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/guides.py --write docs/start.md docs/compare.md docs/guides/*.md
+
+pictures: install
+	$(BIN)/python site/diagrams.py
+	OMP_NUM_THREADS=1 $(BIN)/python site/pictures.py
 
 bench: install
 	$(BIN)/python benchmarks/mnist_noise.py --quick

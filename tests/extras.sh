@@ -34,6 +34,7 @@ declare -A try=(
 )
 
 [ $# -gt 0 ] || set -- "${!try[@]}"
+failed=""
 for extra; do
     here="$work/$extra"
     mkdir -p "$here"
@@ -41,7 +42,7 @@ for extra; do
     what="$wheel"
     [ "$extra" = none ] || what="$wheel[$extra]"
     "$here/env/bin/pip" install --quiet --disable-pip-version-check -c "$constraints" "$what"
-    (
+    if (
         cd "$here"
         PATH="$here/env/bin:$PATH"
         python - <<'MAKE'
@@ -61,8 +62,14 @@ for k in range(20):
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(draw.integers(0, 120 + 130 * (k % 2), (40, 40, 3)).astype("uint8")).save(path)
 MAKE
-        bash -euc "${try[$extra]}" >out.txt 2>&1 || { cat out.txt; echo "$extra: failed"; exit 1; }
-    )
-    echo "$extra: works"
+        bash -euc "${try[$extra]}" >out.txt 2>&1
+    ); then
+        echo "$extra: works"
+    else
+        cat "$here/out.txt"
+        echo "$extra: failed"
+        failed="$failed $extra"
+    fi
     rm -rf "$here"
 done
+[ -z "$failed" ] || { echo "these failed:$failed"; exit 1; }

@@ -27,6 +27,11 @@ def test_many_columns_and_classes_are_told_in_few_lines():
     assert "and 88 more" in " ".join(" ".join(lines).split())
 
 
+def test_many_columns_without_anything_to_tell_are_only_counted():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 30))).add_prefix("x").assign(label=["a", "b"] * 25)
+    assert lines_of(frame)[-1] == "columns: 30 numbers"
+
+
 def test_long_names_are_cut_and_nothing_reaches_the_terminal():
     frame = pd.DataFrame({"a\x1b[31m" * 30: range(12), "label": ["x\x1b]0;owned\x07", "y" * 300] * 6})
     lines = lines_of(frame)

@@ -107,7 +107,7 @@ class Summary:
             name = column.name if len(column.name) <= wide else column.name[: wide - 1] + "…"
             text = f"  {name:<{wide}}  {_said(column)}"
             yield from textwrap.wrap(text, width, subsequent_indent=" " * (wide + 4))
-        if len(self.shown) < len(self.columns):
+        if 0 < len(self.shown) < len(self.columns):
             yield f"  and {len(self.columns) - len(self.shown):,} more"
 
 

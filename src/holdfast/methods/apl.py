@@ -1,4 +1,4 @@
-"""APL: a loss that wants the label likely beside one that wants the others unlikely, both robust."""
+"""APL: a robust loss that makes the given label likely, plus another that makes the other classes unlikely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AUM: rows that never lean towards their label, judged by rows of a class that is not there."""
+"""AUM: leave out rows whose label never gains a margin, as found with a class that does not exist."""
 
 from __future__ import annotations
 

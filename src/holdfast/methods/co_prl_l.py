@@ -1,4 +1,4 @@
-"""Co-PRL(L): two networks pick examples of small loss-layer gradient for one another."""
+"""Co-PRL(L): two networks pick examples of small loss-layer gradient for each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Co-teaching: two networks pick examples of small loss for one another."""
+"""Co-teaching: two networks pick examples of small loss for each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CRUST: train on coresets of examples whose loss gradients lie together."""
+"""CRUST: train on coresets of examples whose loss gradients are close together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forward and Backward: losses corrected by how labels go wrong."""
+"""Forward and Backward: a loss corrected by how often each class is mistaken for each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Huber: losses whose slope stops growing."""
+"""Huber: a loss whose slope stops growing where the error is large."""
 
 from __future__ import annotations
 

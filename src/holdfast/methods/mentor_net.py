@@ -1,4 +1,4 @@
-"""MentorNet: weights for the examples of a batch by a curriculum, set beforehand or learnt from reviewed rows."""
+"""MentorNet: weight the examples of a batch by a curriculum, fixed in advance or learned from reviewed rows."""
 
 from __future__ import annotations
 

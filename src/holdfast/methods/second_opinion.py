@@ -1,4 +1,4 @@
-"""Second opinion: train towards what given labels and networks that never saw them say together."""
+"""Second opinion: train towards what a label and networks that never saw it say together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sever: cut away the examples that stretch the gradients of a fitted model the most."""
+"""Sever: remove the examples that stretch the gradients of a fitted model the most."""
 
 from __future__ import annotations
 

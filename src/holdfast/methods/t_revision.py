@@ -1,4 +1,4 @@
-"""T-Revision: weights by a transition matrix that is learnt further in training."""
+"""T-Revision: weight losses by a transition matrix that is corrected during training."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ from holdfast.types import Evidence, Plan
 FOLDS = 4
 """Networks, each trained on all folds of the rows but one."""
 PATIENCE = 2
-"""Epochs without a better held-out loss after which all of them stop."""
+"""Epochs in a row in each of which the held-out loss has grown, after which all of them stop."""
 WIDE = 256
 """Columns times trees a round up to which boosted trees are asked too: they cost a fraction of a training then."""
 LOOK = 1000
@@ -121,15 +122,17 @@ def cross_fit(
     rows = len(feed)
     near: list[_Asked] = []
     total = Summed(feed.y, task.outputs)
-    best, since, course = torch.inf, 0, list[float]()
+    best, course = torch.inf, list[float]()
     for epoch in range(epochs):
         expected = Summed(feed.y, task.outputs)
-        losses = torch.zeros(len(feed), device=feed.device)
+        losses, fitted = torch.zeros(2, len(feed), device=feed.device)
         for number, (net, method, steps) in enumerate(zip(nets, methods, optimizers, strict=True)):
             for batch in feed.batches(Plan((fold != number).nonzero()[:, 0])):
                 step = method.step([net], batch, steps)
                 if step.output is not None:
-                    total.add(batch.index, task.expected(step.output.float()))
+                    output = step.output.float()
+                    total.add(batch.index, task.expected(output))
+                    fitted[batch.index] = task.losses(output, batch.y)
             rates[number].step()
             for own in (fold == number).nonzero()[:, 0].to(feed.device).split(max(1, ROOM // task.outputs)):
                 output = outputs_on(net, feed, own)
@@ -142,11 +145,10 @@ def cross_fit(
             further = None if test is None or not len(test) else rounded(_on_average(nets, feed, test))  # type: ignore[arg-type]
             near.append(_Asked(loss, rounded(expected.mean(1)), further))
             near = [each for each in near if each.loss <= NEAR * min(best, loss)]
-        since = 0 if loss < best else since + 1
-        best = min(best, loss)
-        if since == 0:
-            learning = total.mean((epoch + 1) * (len(nets) - 1))
-        if since >= PATIENCE:
+        if loss < best:
+            best, learning = loss, total.mean((epoch + 1) * (len(nets) - 1))
+        # A high learning rate lets it swing too. Who memorises fits the rows that are trained on better than others.
+        if _has_grown(course) and not model.held_out_loss(fitted) >= loss:
             break
     if not near:
         raise Diverged(
@@ -175,6 +177,12 @@ def cross_fit(
     unfinished = torch.tensor(_unfinished(course, epochs, feed.y))
     # Rounded as in a file: what is trained by it is the same where the run begins and where it goes on.
     return Evidence(rounded(averaged), rounded(joined), None if asked is None else rounded(asked), joining, unfinished)
+
+
+def _has_grown(course: Sequence[float]) -> bool:
+    """Whether a loss has grown in each of the last epochs; one that is no number has."""
+    last = course[-PATIENCE - 1 :]
+    return len(last) > PATIENCE and not any(after <= before for before, after in pairwise(last))
 
 
 class _Asked(NamedTuple):

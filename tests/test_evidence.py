@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim import Adam
 
 from holdfast import HoldfastError, Method, Rows, Run, checkpoint, fit
+from holdfast import evidence as module
 from holdfast.contract import check_method
 from holdfast.evidence import FOLDS, asks_trees, caveats, cross_fit, most_epochs
 from holdfast.feed import Feed, usual_batch
@@ -91,6 +92,20 @@ def test_folds_stop_when_held_out_labels_become_less_likely():
     assert (evidence.held_out.argmax(1) == rows.truth).double().mean() > 0.75
     torch.testing.assert_close(evidence.held_out.sum(1), torch.ones(600))
     assert not torch.equal(evidence.joined, evidence.held_out)
+
+
+def test_a_loss_that_swings_does_not_stop_folds_that_memorise_nothing(monkeypatch):
+    """Dropout and a high learning rate: rows that are trained on are fitted worse than those that are held out."""
+    torch.manual_seed(2)
+    courses, unfinished = [], module._unfinished
+    monkeypatch.setattr(
+        module, "_unfinished", lambda course, *rest: courses.append(course) or unfinished(course, *rest)
+    )
+    nets = [nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Dropout(0.8), nn.Linear(64, 4)) for _ in range(FOLDS)]
+    cross_fit(Feed(clusters(400, rate=0.5), batch_size=16), nets, lambda p: Adam(p, 0.03), 20, Silent())
+    (course,) = courses
+    grown = [k for k in range(2, len(course)) if course[k] > course[k - 1] > course[k - 2]]
+    assert len(course) > grown[0] + 1
 
 
 def test_the_folds_cost_little_more_than_a_training():

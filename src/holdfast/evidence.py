@@ -88,11 +88,11 @@ def cross_fit(
 
     The folds train side by side, an epoch each by turns, and stop when the *given* labels of held-out rows become less
     likely, and less so than those of rows that are trained on: a network that memorises labels memorises those of its
-    own rows and loses on these. So neither a clean label nor the noise rate is needed to stop in time. Outputs of the epochs nearest to the best are averaged,
-    and so are, up to the best, those that networks made in training of the rows that they do see. Where inputs are
-    features, there is a third source: boosted trees, if they predict held-out labels better than networks do, as they
-    often do for tables, else the labels of each row's neighbours. Trees are heard for numbers too, where both together
-    predict better than networks alone.
+    own rows and loses on these. So neither a clean label nor the noise rate is needed to stop in time. Outputs of the
+    epochs nearest to the best are averaged, and so are, up to the best, those that networks made in training of the
+    rows that they do see. Where inputs are features, there is a third source: boosted trees, if they predict held-out
+    labels better than networks do, as they often do for tables, else the labels of each row's neighbours. Trees are
+    heard for numbers too, where both together predict better than networks alone.
 
     Parameters
     ----------

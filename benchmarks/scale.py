@@ -56,7 +56,7 @@ SOME = 200_000
 WIDTHS = {"copies": (10, 100, 400), "copies_with_trees": (2, 150, 250)}
 """Classes, and two numbers of columns with which so many rows are trained on. Boosted trees are asked where columns
 times classes are few."""
-BESIDE = {"scale_start": ("--no-ray",), "scale_data": ()}
+BESIDE = ("scale_start", "scale_data")
 
 
 def planted(rows: int, classes: int, seed: int) -> tuple[Array, Array]:
@@ -296,14 +296,17 @@ def main() -> None:
         asked = {"what": name, "rows": rows}
         closing[name] = results.get(asked, lambda t=trial, r=rows: in_process(t, str(r)))  # type: ignore[misc]
         print(closing[name], flush=True)
-    for script, words in BESIDE.items():
-        closing |= beside(script, (*words, *(("--quick",) if options.quick and not words else ())), options)
+    for script in BESIDE:
+        closing |= beside(script, options)
     closing = {name: _present(line) if isinstance(line, dict) else line for name, line in closing.items()}
     protocol.close(closing)
 
 
-def beside(script: str, words: tuple[str, ...], options: Namespace) -> dict[str, Any]:
+def beside(script: str, options: Namespace) -> dict[str, Any]:
     """The last line of another benchmark, run where there is none yet."""
+    words = ["--no-ray"]
+    if script == "scale_data":
+        words = ["--results", str(options.results), *["--quick"] * options.quick, *["--fresh"] * options.fresh]
     path = options.results / f"{script}{'_quick' if options.quick else ''}.json"
     if options.fresh or not path.exists():
         command = [sys.executable, str(Path(__file__).with_name(f"{script}.py")), *words]

@@ -82,6 +82,9 @@ def ordered(x: Tensor, y: Tensor, runs: list[Tensor], among: Tensor) -> Ordered:
         sums, rows = total[:, :-1], total[:, -1:]
         apart = (sums + PRIOR * usual) / (rows + PRIOR) - usual
         *_, directions = torch.linalg.svd(rows.sqrt() * apart, full_matrices=False)
-        code[run] = (apart @ directions[0]).argsort(stable=True).argsort().float() + 1
+        # A direction has two ends. Upwards to later classes, wherever it is reckoned.
+        upwards = directions[0] @ torch.arange(1.0, 1 + len(usual), dtype=torch.float64) >= 0
+        order = apart @ directions[0] * (1 if upwards else -1)
+        code[run] = order.argsort(stable=True).argsort().float() + 1
         place[run[1:]] = 0
     return Ordered(place.cumsum(0) - 1, code)
